@@ -53,8 +53,8 @@ def shown_at_zero(amounts: Mapping[str, int], allocatable: Mapping[str, int]) ->
 
     What the node does not name at all kubelet does not look at.
     """
-    asked = sorted(name for name in _DEVICES & amounts.keys() if amounts[name] > 0)
-    return next((name for name in asked if allocatable.get(name, 1) <= 0), "")
+    zeros = [name for name, amount in amounts.items() if amount > 0 and allocatable.get(name, 1) <= 0]
+    return min((name for name in zeros if name in _DEVICES), default="")
 
 
 def is_uncounted(holder: Holder, allocatable: Mapping[str, int]) -> bool:

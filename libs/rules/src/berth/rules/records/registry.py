@@ -31,4 +31,5 @@ GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in G
 
 def given_one_by_one(allocatable: Mapping[str, int]) -> frozenset[str]:
     """Those of a node that offers this: what its kubelet counts is a plain sum there."""
-    return GRANTED_RESOURCES - counts_shown(allocatable)
+    shown = counts_shown(allocatable)
+    return GRANTED_RESOURCES - shown if shown else GRANTED_RESOURCES

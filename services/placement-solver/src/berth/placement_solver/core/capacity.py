@@ -51,6 +51,8 @@ class Capacity:
         self.tallies: tuple[Tally, ...] = ()
         """What else is charged with each claim."""
         self._grant_tallies = grant_tallies(nodes)
+        self._beside = [each for each in self._grant_tallies if isinstance(each, BesideAmounts)]
+        self._alone = [each for each in self._grant_tallies if not isinstance(each, BesideAmounts)]
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
@@ -165,11 +167,10 @@ class Capacity:
                 tally.block(row, sign)
 
     def _take_grants(self, row: int, amounts: Mapping[str, int], grants: tuple[Grant, ...], sign: int) -> None:
-        for tally in self._grant_tallies:
-            if isinstance(tally, BesideAmounts):
-                tally.take_with(row, amounts, grants, sign)
-            else:
-                tally.take(row, grants, sign)
+        for each in self._beside:
+            each.take_with(row, amounts, grants, sign)
+        for tally in self._alone:
+            tally.take(row, grants, sign)
 
 
 def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

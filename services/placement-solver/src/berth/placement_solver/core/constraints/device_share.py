@@ -119,15 +119,16 @@ class DeviceShare:
     def admits(self, query: DeviceQuery, row: int) -> bool:
         """See `Constraint`."""
         nodes = self._nodes
-        if nodes.unreadable[row] or nodes.counts.is_at_zero(query.names, row):
+        if nodes.counts.is_anywhere:
+            if nodes.unreadable[row] or nodes.counts.is_at_zero(query.names, row):
+                return False
+            if query.takes_cards:
+                if nodes.counts.refusal(query.number, Target(row)) is not None:
+                    return False
+                if self.is_by_number(query, row):
+                    return True
+        if (nodes.unknown_cards if query.takes_cards else nodes.unreadable)[row]:
             return False
-        if query.takes_cards:
-            if nodes.counts.refusal(query.number, Target(row)) is not None:
-                return False
-            if self.is_by_number(query, row):
-                return True
-            if nodes.unknown_cards[row]:
-                return False
         devices = nodes.devices
         for kind, want in query.least:
             if not (devices.cards(row).fit(want) if kind == GPU.name else _fit(devices.slots[kind][row], want)):
@@ -140,16 +141,16 @@ class DeviceShare:
         gone, there = target.hypothesis
         if nodes.uncounted[row]:
             return Rejection((UNCOUNTED,))
-        if nodes.counts.is_at_zero(query.names, row):
+        if nodes.counts.is_anywhere and nodes.counts.is_at_zero(query.names, row):
             return Rejection((AT_ZERO,), resolvable=False)
         if int(nodes.unreadable[row]) - _unread(gone) + _unread(there) > 0:
             return Rejection((UNREAD,))
-        if query.takes_cards:
+        if query.takes_cards and nodes.counts.is_anywhere:
             refusal = nodes.counts.refusal(query.number, target)
             if refusal is not None or self.is_by_number(query, row):
                 return refusal
-            if int(nodes.unknown_cards[row]) - _unknown(gone) + _unknown(there) > 0:
-                return Rejection((UNREAD,))
+        if query.takes_cards and int(nodes.unknown_cards[row]) - _unknown(gone) + _unknown(there) > 0:
+            return Rejection((UNREAD,))
         want = self.plain_want(query, target)
         if want is not None:
             short = isinstance(allocate(self.cards(target), want), NoCapacity)

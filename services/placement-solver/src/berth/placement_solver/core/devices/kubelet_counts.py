@@ -71,6 +71,8 @@ class KubeletCounts:
                 self._at_zero.setdefault(name, set()).add(row)
             elif row in self._at_zero.get(name, ()):
                 self._at_zero[name].remove(row)
+                if not self._at_zero[name]:
+                    del self._at_zero[name]
                 is_news = True
         return is_news
 
@@ -82,6 +84,11 @@ class KubeletCounts:
                 self._by_minor[row] = left
             else:
                 del self._by_minor[row]
+
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether there is a node on which anything of this matters."""
+        return bool(self._shown or self._at_zero)
 
     def rows_of(self, asked: Iterable[str]) -> set[int]:
         """The rows on which what these names ask for is not chosen by minor alone."""

@@ -46,6 +46,7 @@ class NodeCheck:
         self._held = held
         self._arriving = arriving
         self._left_out = left_out
+        self._one_by_one = registry.given_one_by_one(place.node.allocatable)
 
     def problems(self) -> list[str]:
         """All that does not fit."""
@@ -82,7 +83,6 @@ class NodeCheck:
         there = [claim for claim in self._held if not claim.is_reservation]
         wanted = {(name,) for claim in arriving for name in claim.amounts}
         requested = {name: amount for (name,), amount in _sum(there, self._plain, wanted).items()}
-        one_by_one = registry.given_one_by_one(self._node.allocatable)
         for before, claim in enumerate(arriving):
             left_out = self._left_out(claim)
             fit = node_fit(
@@ -90,7 +90,7 @@ class NodeCheck:
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,
-                ignored=one_by_one,
+                ignored=self._one_by_one,
             )
             reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
             yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
@@ -131,9 +131,8 @@ class NodeCheck:
 
     def _plain(self, claim: Claim) -> Iterator[tuple[Item, int]]:
         """What a claim takes of what is summed over the node."""
-        one_by_one = registry.given_one_by_one(self._node.allocatable)
         for name, amount in claim.amounts.items():
-            if name not in one_by_one and name != names.PODS:
+            if name not in self._one_by_one and name != names.PODS:
                 yield (name,), amount
 
     def _offered(self) -> Sums:
