@@ -205,6 +205,7 @@ def run(solving: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     tally = LaneTally(cluster.nodes)
     lanes = Lanes(tally)
     cluster.capacity._grant_tallies += (tally,)
+    cluster.capacity._alone.append(tally)
     rules = cluster.profiles.default
     rules.of_class += (lanes,)
     rules._rank[lanes.name] = len(rules._rank)
