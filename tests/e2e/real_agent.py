@@ -10,11 +10,12 @@ import stat
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.container_runtime import ContainerRuntime, processes_with, status_of
+import pytest
+from tests.e2e.container_runtime import ContainerRuntime, lacking, processes_with, status_of
 
 from berth.bus import Bus, BusSettings
 from berth.bus.port import Entry
@@ -35,6 +36,21 @@ GPU = "GPU-8c25f7f0-1111-2222-3333-444444444444"
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 OWN, EVERY = str(CPUS[-1]), set(CPUS)
 LSR = {names.LABEL_QOS: "LSR"}
+
+
+@contextlib.contextmanager
+def a_container_runtime(*missing: str) -> Iterator[ContainerRuntime]:
+    """A containerd that runs. Skips, and says what is missing, where it or `missing` is not there."""
+    if everything := [*lacking(), *missing]:
+        pytest.skip("no real container runtime, or what is to run beside it; missing:\n" + "\n".join(everything))
+    if len(CPUS) < 2:
+        pytest.skip("two CPUs: one for a pod of its own, one for the others")
+    found = ContainerRuntime()
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()
 
 
 class Agent:

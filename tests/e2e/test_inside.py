@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.e2e.container_runtime import ContainerRuntime, lacking
+from tests.e2e.container_runtime import ContainerRuntime
 from tests.e2e.real_agent import (
     CPUS,
     EVERY,
@@ -20,6 +20,7 @@ from tests.e2e.real_agent import (
     LSR,
     OWN,
     Agent,
+    a_container_runtime,
     begun,
     cpus,
     devices,
@@ -38,16 +39,8 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def containerd() -> Iterator[ContainerRuntime]:
-    if missing := lacking():
-        pytest.skip("no real container runtime here; missing:\n" + "\n".join(missing))
-    if len(CPUS) < 2:
-        pytest.skip("two CPUs: one for a pod of its own, one for the others")
-    found = ContainerRuntime()
-    try:
-        found.start()
+    with a_container_runtime() as found:
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture
@@ -63,8 +56,8 @@ async def test_containers_have_what_their_pods_were_given(
     containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
 ) -> None:
     agent.start()
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
         plain = await run_pod(containerd, "plain")
         _, shared = await begun(containerd, plain)
         assert cpus(shared) == EVERY
@@ -86,30 +79,30 @@ async def test_containers_have_what_their_pods_were_given(
 
         await asyncio.to_thread(containerd.remove_pod, own)
         await until(lambda: cpus(shared) == EVERY, "its CPUs are everybody's again", agent)
-        assert told.fields() == set()
+        assert shown.fields() == set()
 
 
 async def test_what_cannot_be_had_is_refused_and_told(
     containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
 ) -> None:
     agent.start()
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
         wrong = await run_pod(containerd, "wrong", devices=devices(minor=3))
         field = f"pods[work/wrong].metadata.annotations[{names.ANNOTATION_DEVICE_ALLOCATED}].gpu[minor 3].minor"
         with pytest.raises(grpc.RpcError) as refused:
             await begun(containerd, wrong)
         assert f"{field}: is no device of this node" in str(refused.value)
-        await until(lambda: told.fields() == {field}, "a finding", agent)
+        await until(lambda: shown.fields() == {field}, "a finding", agent)
         bad = await run_pod(containerd, "bad", LSR, cpus={names.ANNOTATION_RESOURCE_STATUS: '{"cpuset":"0-99999999"}'})
         _, process = await begun(containerd, bad)
         assert cpus(process) == EVERY
         cpuset = f"pods[work/bad].metadata.annotations[{names.ANNOTATION_RESOURCE_STATUS}].cpuset"
-        await until(lambda: told.fields() == {field, cpuset}, "another finding", agent)
-        assert told.is_connected
+        await until(lambda: shown.fields() == {field, cpuset}, "another finding", agent)
+        assert shown.is_connected
         await asyncio.to_thread(containerd.remove_pod, wrong)
         await asyncio.to_thread(containerd.remove_pod, bad)
-        await until(lambda: told.fields() == set(), "nothing is wrong any more", agent)
+        await until(lambda: shown.fields() == set(), "nothing is wrong any more", agent)
 
 
 async def test_what_began_without_the_agent_is_put_right_and_everything_given_back(
@@ -121,12 +114,12 @@ async def test_what_began_without_the_agent_is_put_right_and_everything_given_ba
     _, shared = await begun(containerd, plain)
     assert cpus(early) == cpus(shared) == EVERY
     agent.start()
-    async with reports(nats_server) as told:
+    async with reports(nats_server) as shown:
         await until(lambda: cpus(early) == {int(OWN)}, "its own CPUs", agent)
         await until(lambda: cpus(shared) == EVERY - {int(OWN)}, "those of the others", agent)
         lacks = "pods[work/own].containers[main]"
-        await until(lambda: told.metrics is not None and told.fields() == {lacks}, "what it lacks", agent)
-        await until(lambda: told.kinds("own") == {"corrected", "lacking"}, "what its owner is told", agent)
+        await until(lambda: shown.metrics is not None and shown.fields() == {lacks}, "what it lacks", agent)
+        await until(lambda: shown.kinds("own") == {"corrected", "lacking"}, "what its owner is shown", agent)
         await until(agent.inventory.is_file, "what the next agent knows before it has read the bus", agent)
 
         agent.kill()
@@ -156,12 +149,12 @@ async def test_containerd_is_killed_and_comes_back(
     containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
 ) -> None:
     agent.start()
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
         await asyncio.to_thread(containerd.kill)
-        await until(lambda: not told.is_connected, "the connection is gone", agent)
+        await until(lambda: not shown.is_connected, "the connection is gone", agent)
         await asyncio.to_thread(containerd.start)
-        await until(lambda: told.is_connected, "connected again", agent)
+        await until(lambda: shown.is_connected, "connected again", agent)
         own = await run_pod(containerd, "own", LSR, cpus=own_cpus())
         _, process = await begun(containerd, own)
         assert cpus(process) == {int(OWN)}
@@ -172,8 +165,8 @@ async def test_containerd_and_agent_restart_amid_creations(
 ) -> None:
     """Whichever was away when a container began: it has the CPUs of its pod, and the others have not."""
     agent.start()
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
         own, plain = await run_pod(containerd, "own", LSR, cpus=own_cpus()), await run_pod(containerd, "plain")
         created: list[tuple[bool, Path]] = []
         refused = 0
@@ -202,13 +195,13 @@ async def test_containerd_and_agent_restart_amid_creations(
             await until(more_than(len(created)), "some begin with both", agent)
         is_over = True
         await creating
-        await until(lambda: told.is_connected, "connected again", agent)
+        await until(lambda: shown.is_connected, "connected again", agent)
         living = [(is_own, process) for is_own, process in created if process.exists()]
         assert len(living) == len(created), "no container ends with containerd or with the agent"
         for is_own, process in living:
             wanted = {int(OWN)} if is_own else EVERY - {int(OWN)}
             await until(lambda process=process, wanted=wanted: cpus(process) == wanted, f"{wanted}", agent)
-        await until(lambda: "corrected" in told.kinds("own"), "that some began with other CPUs", agent)
+        await until(lambda: "corrected" in shown.kinds("own"), "that some began with other CPUs", agent)
 
 
 @pytest.fixture(scope="module")
@@ -233,8 +226,8 @@ async def test_a_nic_is_read_in_the_container_that_was_given_it(
     files = ("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs7")
     containerd.load("example.test/reader:1", reader)
     agent.start()
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
         given, bare = await run_pod(containerd, "given", devices=devices()), await run_pod(containerd, "bare")
 
         async def read(pod: tuple[str, bytes], name: str) -> list[str]:
@@ -269,19 +262,19 @@ async def test_gpus_of_the_library_are_reported_and_isolation_only_where_it_work
     agent.start(
         LD_LIBRARY_PATH=str(nvml.parent), FAKE_NVML=str(gpus), BERTH_DEVICES="true", BERTH_REPORT_INTERVAL_S="0.3"
     )
-    async with reports(nats_server) as told:
-        await until(lambda: told.is_connected, "connected", agent)
-        gpu = await until(lambda: next(iter(told.report.devices), None) if told.report else None, "the GPU", agent)
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
+        gpu = await until(lambda: next(iter(shown.report.devices), None) if shown.report else None, "the GPU", agent)
         assert (gpu.kind, gpu.id, gpu.vendor, gpu.healthy) == ("gpu", GPU, "nvidia", True)
         with gpus.open("a") as file:
             file.write(f"xid {GPU} 79\n")
-        await until(lambda: told.report and not told.report.devices[0].healthy, "it falls ill", agent)
-        assert told.report is not None
-        assert told.report.devices[0].reason == "Xid79"
-        assert told.runtime is not None
-        assert (told.runtime.isolation, "libvgpu.so is not there" in told.runtime.reason) == ("", True)
+        await until(lambda: shown.report and not shown.report.devices[0].healthy, "it falls ill", agent)
+        assert shown.report is not None
+        assert shown.report.devices[0].reason == "Xid79"
+        assert shown.runtime is not None
+        assert (shown.runtime.isolation, "libvgpu.so is not there" in shown.runtime.reason) == ("", True)
         library.parent.mkdir(parents=True)
         library.write_bytes(b"")
-        await until(lambda: told.runtime and told.runtime.isolation == "HAMi-core", "isolation works", agent)
+        await until(lambda: shown.runtime and shown.runtime.isolation == "HAMi-core", "isolation works", agent)
         await asyncio.to_thread(containerd.kill)
-        await until(lambda: told.runtime and not told.runtime.isolation, "and no longer", agent)
+        await until(lambda: shown.runtime and not shown.runtime.isolation, "and no longer", agent)

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.e2e import container_runtime, kubelet_alone, waiting
+from tests.e2e import kubelet_alone, waiting
 from tests.e2e.container_runtime import PAUSE_IMAGE, ContainerRuntime, processes_with
 from tests.e2e.device_plugin import DevicePlugin
 from tests.e2e.kubelet_alone import Kubelet
@@ -23,6 +23,7 @@ from tests.e2e.real_agent import (
     OWN,
     Agent,
     Reports,
+    a_container_runtime,
     cpus,
     devices,
     environment,
@@ -45,7 +46,7 @@ def container(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "image": PAUSE_IMAGE, "imagePullPolicy": "Never", "env": mark, **more}
 
 
-class House:
+class RealNode:
     """containerd, kubelet, and an agent whose plugin, reports and proxy are on."""
 
     def __init__(self, folder: Path, server: NatsServer, runtime: ContainerRuntime, **kubelet: Any) -> None:
@@ -82,28 +83,20 @@ class House:
 
 @pytest.fixture
 def containerd() -> Iterator[ContainerRuntime]:
-    if missing := container_runtime.lacking() or kubelet_alone.lacking():
-        pytest.skip("no real node here; missing:\n" + "\n".join(missing))
-    if len(CPUS) < 2:
-        pytest.skip("two CPUs: one for a pod of its own, one for the others")
-    found = ContainerRuntime()
-    try:
-        found.start()
+    with a_container_runtime(*kubelet_alone.lacking()) as found:
         yield found
-    finally:
-        found.close()
 
 
 @asynccontextmanager
-async def living(house: House, server: NatsServer, **settings: str) -> AsyncIterator[Reports]:
+async def living(node: RealNode, server: NatsServer, **settings: str) -> AsyncIterator[Reports]:
     try:
-        house.kubelet.start()
-        house.agent.start(**house.settings, **settings)
-        async with reports(server) as told:
-            await house.holds(lambda: told.is_connected, "connected")
-            yield told
+        node.kubelet.start()
+        node.agent.start(**node.settings, **settings)
+        async with reports(server) as shown:
+            await node.holds(lambda: shown.is_connected, "connected")
+            yield shown
     finally:
-        house.close()
+        node.close()
 
 
 async def held(asked: PodResourcesClient, pod: str) -> dict[str, dict[str, list[str]]] | None:
@@ -125,98 +118,98 @@ async def held(asked: PodResourcesClient, pod: str) -> dict[str, dict[str, list[
 async def test_who_asks_kubelet_is_told_of_the_devices_of_records(
     containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
 ) -> None:
-    house = House(tmp_path, nats_server, containerd)
-    async with living(house, nats_server) as told:
+    node = RealNode(tmp_path, nats_server, containerd)
+    async with living(node, nats_server) as shown:
         shares = {names.ANNOTATION_CONTAINER_DEVICES: json.dumps({"main": {"gpu": [{"minor": 0}]}})}
-        house.kubelet.run("train", [container("side"), container("main")], annotations=devices() | shares)
-        await house.holds(lambda: house.process("main") != Path() and house.process("side") != Path(), "both run")
-        assert environment(house.process("main"))["NVIDIA_VISIBLE_DEVICES"] == GPU
-        assert "NVIDIA_VISIBLE_DEVICES" not in environment(house.process("side"))
-        async with PodResourcesClient(house.kubelet.podresources) as own, PodResourcesClient(house.served) as asked:
+        node.kubelet.run("train", [container("side"), container("main")], annotations=devices() | shares)
+        await node.holds(lambda: node.process("main") != Path() and node.process("side") != Path(), "both run")
+        assert environment(node.process("main"))["NVIDIA_VISIBLE_DEVICES"] == GPU
+        assert "NVIDIA_VISIBLE_DEVICES" not in environment(node.process("side"))
+        async with PodResourcesClient(node.kubelet.podresources) as own, PodResourcesClient(node.served) as asked:
             assert await held(own, "train") == {"side": {}, "main": {}}, "kubelet knows nothing of it"
             assert await held(asked, "train") == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
             assert not (await own.allocatable()).devices
             there = {each.resource_name: list(each.device_ids) for each in (await asked.allocatable()).devices}
             assert there == {names.NVIDIA_GPU: [GPU], names.RDMA: [NIC]}
-            house.kubelet.kill()
+            node.kubelet.kill()
             assert await held(asked, "train") is None
-            house.kubelet.start()
+            node.kubelet.start()
             again = await waiting.until(lambda: held(asked, "train"), "kubelet, and what it says")
             assert again == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
-        assert told.report is not None
-        assert told.report.kubelet is not None
-        assert told.report.kubelet.cpu_manager == "none", "by what kubelet could give out"
+        assert shown.report is not None
+        assert shown.report.kubelet is not None
+        assert shown.report.kubelet.cpu_manager == "none", "by what kubelet could give out"
 
 
 async def test_cpus_that_kubelet_gave_out_are_nobody_elses_without_its_checkpoint(
     containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
 ) -> None:
     """Its folder is not mounted in a cluster: what it gave out is known by its PodResources alone."""
-    house = House(tmp_path, nats_server, containerd, **STATIC)
-    async with living(house, nats_server) as told:
+    node = RealNode(tmp_path, nats_server, containerd, **STATIC)
+    async with living(node, nats_server) as shown:
         whole = {"cpu": "1", "memory": "32Mi"}
-        house.kubelet.run("pinned", [container("pinned", resources={"limits": whole, "requests": whole})])
-        house.kubelet.run("plain", [container("plain")])
-        await house.holds(lambda: house.process("pinned") != Path() and house.process("plain") != Path(), "both run")
-        await house.holds(lambda: cpus(house.process("pinned")) == {int(OWN)}, "kubelet gave it a CPU")
-        await house.holds(lambda: cpus(house.process("plain")) == EVERY - {int(OWN)}, "which the other has not")
-        report = await house.holds(
-            lambda: told.report if told.report is not None and told.report.held else None, "what it holds"
+        node.kubelet.run("pinned", [container("pinned", resources={"limits": whole, "requests": whole})])
+        node.kubelet.run("plain", [container("plain")])
+        await node.holds(lambda: node.process("pinned") != Path() and node.process("plain") != Path(), "both run")
+        await node.holds(lambda: cpus(node.process("pinned")) == {int(OWN)}, "kubelet gave it a CPU")
+        await node.holds(lambda: cpus(node.process("plain")) == EVERY - {int(OWN)}, "which the other has not")
+        report = await node.holds(
+            lambda: shown.report if shown.report is not None and shown.report.held else None, "what it holds"
         )
         assert [(each.pod, each.cpus) for each in report.held] == [(f"pinned-{kubelet_alone.NODE}", OWN)]
         assert report.kubelet.cpu_manager == "static"
         assert report.kubelet.pinned == []
         assert report.cores, "CPUs are reported once it is known whose they are"
-        assert told.fields() == set()
+        assert shown.fields() == set()
 
 
 async def test_what_kubelet_picked_for_a_vendors_plugin_is_named(
     containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
 ) -> None:
     """Such a pod has a number until kubelet says which; the proxy says what kubelet says."""
-    house = House(tmp_path, nats_server, containerd)
-    async with living(house, nats_server) as told:
+    node = RealNode(tmp_path, nats_server, containerd)
+    async with living(node, nats_server) as shown:
         with DevicePlugin(containerd.root, CARD, "card-0", "card-1"):
             one = {"cpu": "10m", CARD: "1"}
-            house.kubelet.run("vendor", [container("vendor", resources={"limits": one, "requests": one})])
-            await house.holds(lambda: house.process("vendor") != Path(), "it runs")
-            assert environment(house.process("vendor"))["DOUBLE"] == "given"
-            report = await house.holds(
-                lambda: told.report if told.report is not None and told.report.held else None, "what it holds"
+            node.kubelet.run("vendor", [container("vendor", resources={"limits": one, "requests": one})])
+            await node.holds(lambda: node.process("vendor") != Path(), "it runs")
+            assert environment(node.process("vendor"))["DOUBLE"] == "given"
+            report = await node.holds(
+                lambda: shown.report if shown.report is not None and shown.report.held else None, "what it holds"
             )
             [holder] = report.held
             assert (holder.pod, holder.container) == (f"vendor-{kubelet_alone.NODE}", "vendor")
             [card] = holder.devices[CARD]
             assert card in ("card-0", "card-1")
-            async with PodResourcesClient(house.served) as asked:
+            async with PodResourcesClient(node.served) as asked:
                 assert await held(asked, "vendor") == {"vendor": {CARD: [card]}}
-            assert told.fields() == set()
+            assert shown.fields() == set()
 
 
 async def test_an_lsr_pod_has_its_cpus_and_the_others_have_not(
     containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
 ) -> None:
     """The others are of class LS or none: a best-effort pod may use what it leaves idle."""
-    house = House(tmp_path, nats_server, containerd)
-    async with living(house, nats_server):
+    node = RealNode(tmp_path, nats_server, containerd)
+    async with living(node, nats_server):
         some = {"requests": {"cpu": "10m"}}
-        house.kubelet.run("plain", [container("plain", resources=some)])
-        await house.holds(lambda: house.process("plain") != Path(), "it runs")
-        assert cpus(house.process("plain")) == EVERY
+        node.kubelet.run("plain", [container("plain", resources=some)])
+        await node.holds(lambda: node.process("plain") != Path(), "it runs")
+        assert cpus(node.process("plain")) == EVERY
         whole = {"cpu": "1", "memory": "32Mi"}
-        house.kubelet.run(
+        node.kubelet.run(
             "own",
             [container("own", resources={"limits": whole, "requests": whole})],
             labels=LSR,
             annotations=own_cpus(),
         )
-        await house.holds(lambda: house.process("own") != Path(), "it runs")
-        assert cpus(house.process("own")) == {int(OWN)}
-        assert cpus(house.process("plain")) == EVERY - {int(OWN)}, "it has left it before"
-        house.kubelet.kill()
-        house.kubelet.start()
-        house.kubelet.run("late", [container("late", resources=some)])
-        await house.holds(lambda: house.process("late") != Path(), "it runs")
-        assert cpus(house.process("late")) == EVERY - {int(OWN)}
-        house.kubelet.end("own")
-        await house.holds(lambda: cpus(house.process("plain")) == EVERY, "its CPU is everybody's again")
+        await node.holds(lambda: node.process("own") != Path(), "it runs")
+        assert cpus(node.process("own")) == {int(OWN)}
+        assert cpus(node.process("plain")) == EVERY - {int(OWN)}, "it has left it before"
+        node.kubelet.kill()
+        node.kubelet.start()
+        node.kubelet.run("late", [container("late", resources=some)])
+        await node.holds(lambda: node.process("late") != Path(), "it runs")
+        assert cpus(node.process("late")) == EVERY - {int(OWN)}
+        node.kubelet.end("own")
+        await node.holds(lambda: cpus(node.process("plain")) == EVERY, "its CPU is everybody's again")

@@ -265,8 +265,8 @@ class BindExecutor:
         return None if isinstance(bind, Problem) else bind
 
     def _hand_off(self, decision: Decision) -> HandOff:
-        told = handed(self._bind_of(decision), self._cluster.devices.get(decision.node))
-        return NOTHING if isinstance(told, Problem) else told
+        found = handed(self._bind_of(decision), self._cluster.devices.get(decision.node))
+        return NOTHING if isinstance(found, Problem) else found
 
     def _lock_to_take(self, decision: Decision) -> str:
         """The lock under which it has to be bound, and that it has not taken; empty: none."""
@@ -365,15 +365,15 @@ class BindExecutor:
             # The request is guarded by the version that was judged, so notes that came later refuse it.
             seen = self._cluster.book.pods.get((decision.namespace, decision.name))
             carried = seen.template.annotations if seen is not None else {}
-            told = self._hand_off(decision)
-            if told.labels and seen is not None and not told.labels.items() <= seen.template.labels.items():
+            hand_off = self._hand_off(decision)
+            if hand_off.labels and seen is not None and not hand_off.labels.items() <= seen.template.labels.items():
                 # A bind carries annotations alone.
                 guard = {"uid": decision.uid, "resourceVersion": str(version)}
                 noted = await self._api.patch(
                     resources.PODS,
                     decision.namespace,
                     decision.name,
-                    {"metadata": {**guard, "labels": {**told.labels}}},
+                    {"metadata": {**guard, "labels": {**hand_off.labels}}},
                 )
                 meta = _meta_of(noted)
                 if meta is None:
@@ -385,7 +385,7 @@ class BindExecutor:
                 uid=decision.uid,
                 version=str(version),
                 node=decision.node,
-                annotations={**written_over(decision.annotations, carried), **told.annotations},
+                annotations={**written_over(decision.annotations, carried), **hand_off.annotations},
             )
         return await self._send_reservation(decision, version)
 

@@ -301,7 +301,7 @@ class Commands:
         return outcome
 
     async def report_pod(self, command: ReportPod) -> str:
-        """Tell a pod's owner something, by an Event that is made once; of a pod that is not there nobody is told."""
+        """Write an Event for a pod, once; none for a pod that is not there."""
         if _REPORT_ID.fullmatch(command.id) is None:
             raise InvalidMessage("id", f"{command.id[:80]!r} is not 8 to 64 hexadecimal digits")
         if _REASON.fullmatch(command.reason) is None:

@@ -142,6 +142,7 @@ class StateView:
             self._mark_all()
 
 
+Said = TypeVar("Said", NodeReport, NodeRuntime)
 Named = TypeVar("Named", state.Device, state.NodeResourceTopology, state.Node)
 
 
@@ -171,16 +172,11 @@ class AgentView:
 
     def apply(self, entry: Entry) -> None:
         """One report. One that cannot be read leaves what was known."""
-        try:
-            kind, name = parts(entry.key)
-        except ValueError:
-            return
-        if kind != AGENT:
+        name = _node_of(entry, AGENT)
+        if not name:
             return
         try:
-            report = None if entry.deleted else decode(entry.value, NodeReport)
-            if report is not None and report.node != name:
-                raise InvalidMessage("node", "is not the name in the key")
+            report = _of_node(entry, name, NodeReport)
         except InvalidMessage:
             self.unreadable += 1
             return
@@ -217,16 +213,11 @@ class RuntimeView:
 
     def apply(self, entry: Entry) -> None:
         """One message. One that cannot be read leaves what was known, which grows old."""
-        try:
-            kind, name = parts(entry.key)
-        except ValueError:
-            return
-        if kind != RUNTIME:
+        name = _node_of(entry, RUNTIME)
+        if not name:
             return
         try:
-            runtime = None if entry.deleted else decode(entry.value, NodeRuntime)
-            if runtime is not None and runtime.node != name:
-                raise InvalidMessage("node", "is not the name in the key")
+            runtime = _of_node(entry, name, NodeRuntime)
         except InvalidMessage:
             self.unreadable += 1
             return
@@ -364,3 +355,22 @@ class InventoryView(PublishedView[NodeInventory]):
 
 def _is_topology(key: str) -> bool:
     return key.partition(".")[0] == TOPOLOGY
+
+
+def _node_of(entry: Entry, kind: str) -> str:
+    """The node that an entry of this kind is about; empty for other kinds."""
+    try:
+        found, name = parts(entry.key)
+    except ValueError:
+        return ""
+    return name if found == kind else ""
+
+
+def _of_node(entry: Entry, name: str, message: type[Said]) -> Said | None:
+    """What an agent said of its node; None where it says nothing any more. Raises InvalidMessage."""
+    if entry.deleted:
+        return None
+    found = decode(entry.value, message)
+    if found.node != name:
+        raise InvalidMessage("node", "is not the name in the key")
+    return found

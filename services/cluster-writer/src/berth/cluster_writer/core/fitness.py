@@ -98,5 +98,5 @@ def _kept_out(decision: Decision, node: Node, device: Device | None) -> str:
 
 def _not_handed(decision: Decision, template: PodTemplate, device: Device | None, vendors: frozenset[str]) -> str:
     """Why the vendor's device plugin cannot be told what is granted."""
-    told = handed(bind_of(decision, template.labels, device, vendors, 0), device)
-    return f"{told.field}: {told.message}" if isinstance(told, Problem) else ""
+    found = handed(bind_of(decision, template.labels, device, vendors, 0), device)
+    return f"{found.field}: {found.message}" if isinstance(found, Problem) else ""

@@ -125,11 +125,11 @@ class Reported:
         }
         over = [each for each in before if each not in now and each.kind != CORRECTED and _pod_of(each) in there]
         found = [Report(each, lasts=False) for each in over] + [Report(each) for each in now if each not in before]
-        told, late = self._fitting(node, found, now_s)
+        reported, late = self._fitting(node, found, now_s)
         waiting = {each.finding for each in late}
         kept = [each for each in over if each in waiting] + [each for each in now if each not in waiting]
         self._reported[node] = dict.fromkeys(kept)
-        return told
+        return reported
 
     def _fitting(self, node: str, found: list[Report], now_s: float) -> tuple[list[Report], list[Report]]:
         """What the node's window still takes, and the rest."""
@@ -142,11 +142,11 @@ class Reported:
             for name in over:
                 del self._windows[name]
             window = self._windows[node] = _Window(now_s)
-        told, late = found[: window.left], found[window.left :]
-        window.left -= len(told)
+        reported, late = found[: window.left], found[window.left :]
+        window.left -= len(reported)
         window.waits = bool(late)
         self.held_back += len(late)
-        return told, late
+        return reported, late
 
 
 @dataclass(slots=True)
