@@ -1,0 +1,94 @@
+"""Who may be made to leave for the sake of quota: within a group, and across groups.
+
+Within a group a pod of strictly lower priority leaves for one that the group's limits keep waiting. Across groups only a
+group that uses more than its runtime gives, and only to one that stays within its minimum: what was lent comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from berth.contracts.names import LABEL_QUOTA_PREEMPTIBLE
+from berth.contracts.state import Pod
+from berth.rules.preemption import NEVER, importance
+from berth.rules.quota_of_pod import DEFAULT_GROUP
+
+BY_QUOTA: Final = "QuotaReclaim"
+"""Reason of the condition DisruptionTarget of a pod that leaves for the sake of quota."""
+STILL_LEAVING: Final = "not eligible due to a terminating pod of its quota on the nominated node."
+
+
+class Charged(NamedTuple):
+    """A pod with the group that pays for it and what it is charged."""
+
+    pod: Pod
+    quota: str
+    amounts: Mapping[str, int]
+
+
+def is_preemptible(pod: Pod) -> bool:
+    """Only the value `false` of the label keeps a pod from leaving for quota."""
+    return pod.template.labels.get(LABEL_QUOTA_PREEMPTIBLE) != "false"
+
+
+def may_leave_within(priority: int, quota: str, other: Charged, *, keeps_default: bool = True) -> bool:
+    """Whether `other` may leave for a pod of this priority in this group.
+
+    `keeps_default` (`disableDefaultQuotaPreemption`): pods of the default group leave for nobody.
+    """
+    return (
+        is_preemptible(other.pod)
+        and not (keeps_default and other.quota == DEFAULT_GROUP)
+        and other.pod.template.priority < priority
+        and other.quota == quota
+    )
+
+
+def may_displace(
+    pod: Pod, quota: str, on_nominated: Iterable[Charged] = (), *, is_nominated_unresolvable: bool = False
+) -> bool:
+    """Whether others may be made to leave for the pod now: not while one of its own group, of lower priority, is leaving
+    the node that it is nominated to, unless that node (`is_nominated_unresolvable`) can be helped by no eviction."""
+    if pod.template.preemption_policy == NEVER:
+        return False
+    if not pod.nominated or is_nominated_unresolvable:
+        return True
+    return not any(
+        each.pod.deleting and each.quota == quota and each.pod.template.priority < pod.template.priority
+        for each in on_nominated
+    )
+
+
+def over(used: Mapping[str, int], runtime: Mapping[str, int]) -> dict[str, int]:
+    """How much more of each resource is used than the runtime has; what the runtime does not name is not limited."""
+    return {name: used.get(name, 0) - limit for name, limit in runtime.items() if used.get(name, 0) > limit}
+
+
+def to_revoke(runtime: Mapping[str, int], used: Mapping[str, int], pods: Iterable[Charged]) -> list[Charged]:
+    """Who leaves a group that has used more than its runtime for too long, in the order in which they are evicted.
+
+    The least important leave first, as many as needed; then each that can stay after all does, the most important
+    first. All that may leave do, where even that is not enough.
+    """
+    left, leaving = dict(used), list[Charged]()
+    for each in sorted(pods, key=lambda charged: importance(charged.pod), reverse=True):
+        if not over(left, runtime):
+            break
+        if is_preemptible(each.pod):
+            _add(left, each.amounts, -1)
+            leaving.append(each)
+    if over(left, runtime):
+        return leaving
+    revoked: list[Charged] = []
+    for each in reversed(leaving):
+        _add(left, each.amounts, 1)
+        if over(left, runtime):
+            _add(left, each.amounts, -1)
+            revoked.append(each)
+    return revoked
+
+
+def _add(into: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        into[name] = into.get(name, 0) + sign * amount
