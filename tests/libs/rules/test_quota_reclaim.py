@@ -70,7 +70,9 @@ AMOUNTS = st.fixed_dictionaries({"cpu": st.integers(0, 5), "memory": st.integers
     st.lists(st.tuples(st.integers(0, 3), AMOUNTS, st.booleans()), max_size=8),
     st.fixed_dictionaries({"cpu": st.integers(0, 20), "memory": st.integers(0, 20)}),
 )
-def test_nobody_is_revoked_who_could_stay(drawn: list[tuple[int, dict[str, int], bool]], runtime: dict[str, int]) -> None:
+def test_nobody_is_revoked_who_could_stay(
+    drawn: list[tuple[int, dict[str, int], bool]], runtime: dict[str, int]
+) -> None:
     pods = [
         Charged(pod(f"p{at}", priority, preemptible="false" if stays else None), "q", amounts)
         for at, (priority, amounts, stays) in enumerate(drawn)

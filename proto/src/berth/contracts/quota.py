@@ -12,6 +12,8 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     the names of resources that it limits at all (the keys of its `max`); a resource not in `limits` is free.
     Non-preemptible pods may use `min` alone. `request` is what its subtree asks for, `lends` whether others may use an
     idle `min`. `namespaces` are mapped to this group when their pods name none.
+    `effective_min` is the part of `min` that the total of the level can honour: what is lent to others comes back up to
+    it, by eviction where they don't leave by themselves.
     `moved` is the revision at which the group came below its present parent, 0 if it was never below another: what is
     used of the tree from then on is used under at least this revision.
     `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
@@ -33,3 +35,4 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     namespaces: list[str] = []
     problems: list[Problem] = []
     moved: Integer = 0
+    effective_min: dict[str, Integer] = {}

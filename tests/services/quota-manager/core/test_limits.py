@@ -52,6 +52,16 @@ def test_without_runtime_the_max_is_the_limit_but_a_detached_group_gets_nothing(
     assert group_message(engine.forest.groups["b"], [], [], uses_runtime=False).runtime == {"cpu": 0}
 
 
+def test_what_of_a_min_can_be_honoured_is_said_and_follows_the_total():
+    engine = engine_with(*(GroupSpec(name=name, max={"cpu": 20_000}, min={"cpu": 8000}) for name in "ab"))
+    assert group_message(engine.forest.groups["a"], [], []).effective_min == {"cpu": 5000}
+    engine.put_node("m", {"cpu": 2000})
+    assert {"a", "b"} <= engine.settle().limits
+    assert group_message(engine.forest.groups["a"], [], []).effective_min == {"cpu": 6000}
+    detached = engine_with(GroupSpec(name="d", parent="gone", max={"cpu": 1}, min={"cpu": 1}))
+    assert group_message(detached.forest.groups["d"], [], []).effective_min == {}
+
+
 def wanted(runtime, request=0, **more):
     base = group_message(engine_with(GroupSpec(name="a", max={"cpu": 6000})).forest.groups["a"], [], [])
     return msgspec.structs.replace(base, runtime={"cpu": runtime}, request={"cpu": request}, **more)

@@ -1,12 +1,12 @@
 """Who may be made to leave for the sake of quota: within a group, and across groups.
 
-Within a group a pod of strictly lower priority leaves for one that the group's limits keep waiting. Across groups only a
-group that uses more than its runtime gives, and only to one that stays within its minimum: what was lent comes back.
+Within a group a pod of strictly lower priority leaves for one that the group's limits keep waiting. Across groups only
+a group that uses more than its runtime gives, and only to one that stays within its minimum: what was lent comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from berth.contracts.names import LABEL_QUOTA_PREEMPTIBLE
@@ -48,8 +48,11 @@ def may_leave_within(priority: int, quota: str, other: Charged, *, keeps_default
 def may_displace(
     pod: Pod, quota: str, on_nominated: Iterable[Charged] = (), *, is_nominated_unresolvable: bool = False
 ) -> bool:
-    """Whether others may be made to leave for the pod now: not while one of its own group, of lower priority, is leaving
-    the node that it is nominated to, unless that node (`is_nominated_unresolvable`) can be helped by no eviction."""
+    """Whether others may be made to leave for the pod now.
+
+    Not while one of its own group, of lower priority, is leaving the node that it is nominated to, unless no eviction
+    helps on that node (`is_nominated_unresolvable`).
+    """
     if pod.template.preemption_policy == NEVER:
         return False
     if not pod.nominated or is_nominated_unresolvable:

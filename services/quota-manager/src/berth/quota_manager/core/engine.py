@@ -265,8 +265,9 @@ class Engine:
             minimum = child.spec.min.get(key, 0)
             if is_scaled:
                 minimum = effective_minimum(total, minimum, promised=promised)
-            if key in child.spec.min:
+            if key in child.spec.min and child.effective_min.get(key) != minimum:
                 child.effective_min[key] = minimum
+                self._settled.limits.add(child.name)
             level.append(
                 Child(
                     child.name,

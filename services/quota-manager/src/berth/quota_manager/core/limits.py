@@ -52,6 +52,7 @@ def group_message(
         lends=group.lends,
         namespaces=namespaces,
         problems=problems,
+        effective_min={} if group.is_detached else _ordered(group.effective_min),
     )
 
 
