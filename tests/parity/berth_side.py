@@ -23,11 +23,12 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import Epoch
 from berth.contracts.state import Synced
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.displacers.priority import Displacement, Nobody
+from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption
+from berth.placement_solver.core.displacers.seam import Nobody, Proposal
 from berth.placement_solver.core.plan import Candidate, Refusal
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.preempting import Preempting, Proposal
+from berth.placement_solver.preempting import Preempting, alone
 from berth.rules.eviction_notes import Nominated, nomination_note
 
 SCHEDULER: Final = "default-scheduler"
@@ -140,14 +141,16 @@ class BerthSide:
 
     def _preempt(self, refusal: Refusal, answer: Answer) -> Answer:
         """Who leaves for a refused pod, as a round proposes it; and what is as good, whatever node is tried first."""
-        if not self._preempting.concerns(refusal):
+        refused = alone(refusal)
+        if not self._preempting.concerns(refused):
             return answer
-        found = self._preempting.propose(refusal, "plan")
+        found = self._preempting.propose(refused, "plan")
         if not isinstance(found, Proposal):
             return answer._replace(preemption=found.message if isinstance(found, Nobody) else "free")
-        mine = _choice(found.placement.claim.node, found.displacement)
+        mine = _choice(found.placements[0].claim.node, found)
         offsets = range(len(self._view.nodes))
-        others = (self._view.displacer.propose(refusal.candidate, offset) for offset in offsets)
+        by_priority = next(each for each in self._view.displacers if isinstance(each, PriorityPreemption))
+        others = (by_priority.choose(refusal.candidate, offset) for offset in offsets)
         names = self._view.nodes.names
         as_good = {_choice(names[each.target.row], each) for each in others if isinstance(each, Displacement)}
         return answer._replace(nominated=mine.node, victims=mine.victims, choices=frozenset(as_good))
@@ -197,7 +200,7 @@ def _noted(item: Manifest) -> Manifest:
     return {**item, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **note}}}
 
 
-def _choice(node: str, displacement: Displacement) -> Choice:
+def _choice(node: str, displacement: Displacement | Proposal) -> Choice:
     return Choice(node, tuple(sorted(f"{each.namespace}/{each.name}" for each in displacement.victims)))
 
 

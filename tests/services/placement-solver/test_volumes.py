@@ -21,7 +21,7 @@ from berth.contracts.state import (
     Synced,
     VolumeUse,
 )
-from berth.placement_solver.core.displacers.priority import Displacement
+from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption
 from berth.placement_solver.core.seams import Hypothesis, Target
 from berth.placement_solver.core.volumes import KINDS, NOT_READ
 from berth.placement_solver.why import answer as why
@@ -375,7 +375,7 @@ def test_what_victims_use_is_free_for_whom_they_leave(cluster: Cluster) -> None:
         placement = cluster.run.cluster.solver.place_under(candidates[name], Target(0, hypothesis), "plan")
         assert placement is not None
         assert any(problem in text for text in cluster.run.verifier.check([placement.claim]))
-        assert cluster.run.verifier.check_nomination(placement.claim, [victim], []) == []
+        assert cluster.run.verifier.check_nomination([placement.claim], [victim], []) == []
 
 
 def test_a_claim_that_a_pod_is_nominated_with_is_its_own_on_every_node(solving: type[Any]) -> None:
@@ -392,7 +392,7 @@ def test_a_claim_that_a_pod_is_nominated_with_is_its_own_on_every_node(solving: 
     run.pod(pod("waits").requests(cpu=4000).template(volumes=[use], priority=9))
     units, _ = run.cluster.batch(8)
     nominate(run, "waits", "n1", 4)
-    found = run.cluster.displacer.propose(units[0].candidates[0])
+    found = PriorityPreemption(run.cluster.ground, lambda pod: False).choose(units[0].candidates[0])
     assert isinstance(found, Displacement), found
     assert [victim.name for victim in found.victims] == ["low"]
 

@@ -58,9 +58,9 @@ def equals_leave() -> Planted:
         lower = (pod for pod in pods if pod.template.priority <= priority and not preemption.why_protected(pod))
         return sorted(lower, key=preemption.importance)
 
-    real, proposed = evictions._victims, PriorityPreemption.propose
+    real, proposed = evictions._victims, PriorityPreemption.choose
 
-    def propose(self: PriorityPreemption, *args: Any, **kwargs: Any) -> Any:
+    def choose(self: PriorityPreemption, *args: Any, **kwargs: Any) -> Any:
         self._have_lower = lambda *_: True
         return proposed(self, *args, **kwargs)
 
@@ -72,7 +72,7 @@ def equals_leave() -> Planted:
 
     return together(
         patch.object(preemption, "lower_than", lower_than),
-        patch.object(PriorityPreemption, "propose", propose),
+        patch.object(PriorityPreemption, "choose", choose),
         patch.object(verifier, "victim_problems", lambda *_: ()),
         patch.object(evictions, "_victims", lowered),
     )

@@ -100,7 +100,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     `node_uid` is the uid of the node that was chosen (empty: not said): a node that registers anew under the name is
     another one. `before` are the steps that come before the bind, in order, and `bind_timeout_s` how many seconds they
     may take (None: not said, what cluster-writer is set to holds). `nominates`: it waits, nothing is bound under it,
-    and `victims` are who has to leave for its whole plan (docs/evictions.md). `unasked` names those of
+    and `victims` are who has to leave for its whole plan (docs/evictions.md), for `eviction_reason`, which becomes that
+    of their condition DisruptionTarget. `unasked` names those of
     NodeUnschedulable, TaintToleration and NodeResourcesFit that the pod's profile switches off, the last also where it
     ignores some resource: what is checked later leaves them out, too.
     `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
@@ -136,6 +137,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     victims: list[Victim] = []
     unasked: list[str] = []
     bind_timeout_s: Integer | None = None
+    eviction_reason: str = ""
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

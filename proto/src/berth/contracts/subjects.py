@@ -166,6 +166,11 @@ def budget_account(namespace: str, name: str) -> str:
     return f"budget.{escape(namespace)}.{escape(name)}"
 
 
+def gang_account(gang_id: str) -> str:
+    """The account of a strict gang (`namespace/name`), charged by a nomination for which members of it leave."""
+    return f"gang.{escape(gang_id)}"
+
+
 # --- subjects of streams and questions -------------------------------------------------------------------------------
 
 

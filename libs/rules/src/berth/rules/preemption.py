@@ -16,7 +16,13 @@ from berth.rules.times import unix_of
 NEVER: Final = "Never"
 """The preemption policy of a pod for which nobody leaves."""
 BY_SCHEDULER: Final = "PreemptionByScheduler"
-"""Reason of the condition DisruptionTarget of a victim."""
+"""Reason of the condition DisruptionTarget of a victim that leaves for a pod or gang of higher priority."""
+BY_QUOTA: Final = "QuotaReclaim"
+"""The same, of one whose quota group gives back what it has borrowed."""
+BY_OWNER: Final = "ReservationOwner"
+"""The same, of one on capacity that a Reservation keeps for others."""
+REASONS: Final = frozenset({BY_SCHEDULER, BY_QUOTA, BY_OWNER})
+"""Those for which Berth has pods leave."""
 PATIENCE_S: Final = 60.0
 """How long after its grace period a victim may still be there; how long a place that is free may stay unused."""
 
@@ -51,14 +57,14 @@ def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated
         return POLICY_FORBIDS
     if not pod.nominated or is_nominated_unresolvable:
         return ""
-    leaving = (other for other in on_nominated if other.deleting and other.disruption == BY_SCHEDULER)
+    leaving = (other for other in on_nominated if other.deleting and other.disruption in REASONS)
     is_waiting = any(other.template.priority < pod.template.priority for other in leaving)
     return STILL_LEAVING if is_waiting else ""
 
 
 def leaves_by_itself(pod: Pod) -> bool:
-    """It is leaving, and no preemption is why, whatever mark it carries: its owner may write marks, no conditions."""
-    return pod.deleting and pod.disruption != BY_SCHEDULER
+    """It is leaving, and Berth is not why, whatever mark it carries: its owner may write marks, no conditions."""
+    return pod.deleting and pod.disruption not in REASONS
 
 
 def candidates_wanted(count: int, percentage: int = 10, at_least: int = 100) -> int:

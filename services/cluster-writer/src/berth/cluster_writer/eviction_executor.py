@@ -42,7 +42,7 @@ from berth.rules.eviction_notes import (
     nomination_note,
     refusal_note,
 )
-from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, REASONS
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 
@@ -55,7 +55,12 @@ IN_FLIGHT_MAX: Final = 50
 ON_NODE_MAX: Final = 10
 """Of those on one node."""
 DISRUPTION: Final = "DisruptionTarget"
-DISRUPTION_MESSAGE: Final = "berth-scheduler: preempting to accommodate a higher priority pod"
+DISRUPTION_MESSAGES: Final = {
+    BY_SCHEDULER: "berth-scheduler: preempting to accommodate a higher priority pod",
+    BY_QUOTA: "berth-scheduler: preempting to give a quota group what is its own",
+    BY_OWNER: "berth-scheduler: preempting to accommodate an owner of a reservation",
+}
+"""By the reason of the condition."""
 
 
 class EvictionEvents(Protocol):
@@ -270,7 +275,7 @@ class EvictionExecutor:
             return
         versions: dict[str, str] = {}
         for victim in victims:
-            outcome = await self._condition(victim)
+            outcome = await self._condition(victim, mark.reason)
             if outcome.heed is not Heed.DONE:
                 self._is_refusal(victim, mark, outcome)
                 return
@@ -294,11 +299,11 @@ class EvictionExecutor:
         is_alone = sum(leaving.values()) == len(victims)
         return is_alone or (sum(leaving.values()) <= IN_FLIGHT_MAX and max(leaving.values()) <= ON_NODE_MAX)
 
-    async def _condition(self, victim: Pod) -> Outcome:
+    async def _condition(self, victim: Pod, reason: str) -> Outcome:
         """Its status says why, before it goes; the version that the deletion names carries mark and condition."""
-        if victim.disruption == BY_SCHEDULER:
+        if victim.disruption == reason:
             return Outcome(Heed.DONE, str(victim.version))
-        condition = self._disruption("True", BY_SCHEDULER, DISRUPTION_MESSAGE)
+        condition = self._disruption("True", reason, DISRUPTION_MESSAGES[reason])
         return await self._requests.patch(victim, {}, str(victim.version), {"conditions": [condition]})
 
     async def _may_delete(self, victims: tuple[Pod, ...], versions: dict[str, str], mark: Mark) -> bool:
@@ -328,7 +333,7 @@ class EvictionExecutor:
         if self._requests.is_held(victim):
             return
         version = str(victim.version)
-        if victim.disruption == BY_SCHEDULER:
+        if victim.disruption in REASONS:
             condition = self._disruption("False", None, None)
             outcome = await self._requests.patch(victim, {}, version, {"conditions": [condition]})
             if outcome.heed is not Heed.DONE and outcome.heed is not Heed.REFUSED:

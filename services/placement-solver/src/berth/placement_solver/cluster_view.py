@@ -43,7 +43,8 @@ from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAw
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
-from berth.placement_solver.core.displacers.priority import PriorityPreemption
+from berth.placement_solver.core.displacers.registry import displacers_of
+from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
@@ -123,14 +124,10 @@ class ClusterView:
         self.eviction_inputs = Inputs()
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
-        self.displacer = PriorityPreemption(
-            self.nodes,
-            self.book,
-            self.capacity.nominated,
-            self.budgets.values,
-            self.gangs.is_in_strict,
-            self.leavers.have_below,
+        self.ground = Ground(
+            self.nodes, self.capacity, self.book, self.solver, self.gangs, self.leavers, self.budgets.values
         )
+        self.displacers = displacers_of(self.ground)
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.queue = Queue()

@@ -17,7 +17,6 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
-from berth.rules.preemption import BY_SCHEDULER
 from berth.telemetry import emit_span, recording
 
 REPORT_AGAIN_S = 10.0
@@ -57,20 +56,21 @@ class EventPublisher:
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.decided.v1")
 
-    async def nominated(self, decision: Decision) -> None:
-        """A plan was committed in which a pod waits for others to leave."""
-        message = event.PlacementNominated(
-            plan=decision.plan,
-            namespace=decision.namespace,
-            name=decision.name,
-            uid=decision.uid,
-            node=decision.node,
-            reason=BY_SCHEDULER,
-            victims=decision.victims,
-        )
-        subject = subjects.event_subject("placement", "nominated", decision.namespace, decision.name)
-        marker = f"nominated-{decision.plan}-{decision.uid}"
-        await self._events.publish(subject, encode(message), id=marker, type="placement.nominated.v1")
+    async def nominated(self, decisions: Sequence[Decision]) -> None:
+        """A plan was committed in which pods wait for others to leave; the first of a gang tells who that is."""
+        for decision in decisions:
+            message = event.PlacementNominated(
+                plan=decision.plan,
+                namespace=decision.namespace,
+                name=decision.name,
+                uid=decision.uid,
+                node=decision.node,
+                reason=decision.eviction_reason,
+                victims=decision.victims if decision is decisions[0] else [],
+            )
+            subject = subjects.event_subject("placement", "nominated", decision.namespace, decision.name)
+            marker = f"nominated-{decision.plan}-{decision.uid}"
+            await self._events.publish(subject, encode(message), id=marker, type="placement.nominated.v1")
 
     @staticmethod
     def traced(decisions: Sequence[Decision], now_ms: int) -> None:

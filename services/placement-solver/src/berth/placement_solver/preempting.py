@@ -1,20 +1,17 @@
-"""Who may be made to leave for a pod that no node takes: proposed by the displacer, agreed to by the verifier.
-
-Single pods only: members of gangs and Reservations wait for capacity that is free.
-"""
+"""Who may be made to leave for those that no node takes: proposed by the displacers, agreed to by the verifier."""
 
 from __future__ import annotations
 
 import random as randomness
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts.state import Pod
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.displacers.priority import Displacement, Nobody
+from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
-from berth.placement_solver.core.explain import OWN
-from berth.placement_solver.core.plan import Placement, Refusal, Unit
+from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.rules.eviction_notes import refused_victims
@@ -26,17 +23,12 @@ log = get_logger(__name__)
 PROPOSALS_MAX: Final = 8
 """In one round: each looks at many nodes, and each that is committed changes what the next one sees."""
 OFFSET_MAX: Final = 1 << 30
-
-
-class Proposal(NamedTuple):
-    """What a pod would take, and the way to it. Without victims it may be decided at once."""
-
-    placement: Placement
-    displacement: Displacement
+LISTED_MAX: Final = 40_000
+"""Each member of a gang lists all victims of the plan: so many may be listed in all, or the plan would be too large."""
 
 
 class Free(NamedTuple):
-    """A node takes the pod as things are by now."""
+    """Nodes take them as things are by now."""
 
 
 class Preempting:
@@ -47,17 +39,18 @@ class Preempting:
         self._verifier = verifier
         self._random = random
 
-    def concerns(self, refusal: Refusal) -> bool:
-        """Whether others might leave for this pod: nothing else than the nodes keeps it from them."""
-        candidate = refusal.candidate
-        if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals or not refusal.reasons:
-            return False
-        if any(reason.code in OWN for reason in refusal.reasons):
-            return False
+    def concerns(self, refused: Refused) -> bool:
+        """Whether others might leave for these: nothing but capacity that others have keeps it from them."""
         cluster = self._cluster
-        if cluster.gangs.gang_of(candidate.name) is not None or cluster.turn(candidate.object) is not Turn.ANYHOW:
-            return False
-        return not self._is_waited_for(candidate.name)
+        for each in refused.unit.candidates:
+            if cluster.turn(each.object) is not Turn.ANYHOW or self._is_waited_for(each.name):
+                return False
+            if not refused.unit.needed and not cluster.gangs.goes_alone(each.name):
+                return False
+        return bool(self._displacers(refused))
+
+    def _displacers(self, refused: Refused) -> list[Displacer]:
+        return [each for each in self._cluster.displacers if each.concerns(refused)]
 
     def _is_waited_for(self, name: Name) -> bool:
         """Its own victims have left, those of another pod that is nominated to the node have not: with them its own
@@ -69,36 +62,56 @@ class Preempting:
         others = (each for each in cluster.capacity.nominated.on(own.claim.node) if each.name != name)
         return any(cluster.book.remaining_victims(each) for each in others)
 
-    def propose(self, refusal: Refusal, plan: str) -> Proposal | Nobody | Free:
-        """A verified proposal for a refused pod."""
+    def propose(self, refused: Refused, plan: str) -> Proposal | Nobody | Free:
+        """A verified proposal for who was refused."""
         cluster = self._cluster
         unread = cluster.eviction_inputs.unread
         if unread:
             return Nobody(f"preemption: {', '.join(unread)} have not been read to their end")
-        unit = cluster.renewed(Unit("", (refusal.candidate,)))
-        candidate = unit.candidates[0]
-        if candidate.refusals:
-            return Nobody("")
+        unit = cluster.renewed(refused.unit)
         trial = Trial(cluster.capacity)
-        now = cluster.solver.place(candidate, trial, plan)
-        if isinstance(now, Placement):
+        now = cluster.solver.solve([unit], trial, plan)
+        if now.placements:
             trial.undo()
             return Free()
-        if any(reason.code in OWN for reason in now):
-            return Nobody("")  # its quota was used up since it was refused
-        now_s = cluster.now_ms / 1_000
-        refused = refused_victims(candidate.object.template.annotations, now_s)
-        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX), refused, now_s)
-        nomination = cluster.capacity.nominated.of(candidate.name)
-        if isinstance(found, Nobody):
-            note = nomination if nomination is not None and nomination.decision is None else None
-            if note is not None and not cluster.displacer.could_have(candidate, note.claim.node, now_s):
-                cluster.forget_nomination(candidate.name)
-            return found
-        placement = cluster.solver.place_under(candidate, found.target, plan)
-        if placement is None:
-            return Nobody("")
-        problems = self._verifier.check_nomination(placement.claim, found.victims, found.displaced)
+        refused = Refused(unit, now.refusals)
+        # Its quota may have been used up since it was refused, for one.
+        displacers = self._displacers(refused)
+        asking = Asking(plan, self._random.randrange(OFFSET_MAX), self._may_not_go(unit), cluster.now_ms / 1_000)
+        said = ""
+        for displacer in displacers:
+            found = displacer.propose(refused, asking)
+            if isinstance(found, Proposal):
+                return found if self._is_agreed(found, plan) else Nobody()
+            said = said or found.message
+        self._forget_what_nobody_could_have(refused, displacers, asking)
+        return Nobody(said)
+
+    def _may_not_go(self, unit: Unit) -> frozenset[str]:
+        now_s = self._cluster.now_ms / 1_000
+        found: frozenset[str] = frozenset()
+        for each in unit.candidates:
+            obj = each.object
+            annotations = obj.template.annotations if isinstance(obj, Pod) else obj.annotations
+            found |= refused_victims(annotations, now_s)
+        return found
+
+    def _forget_what_nobody_could_have(self, refused: Refused, displacers: Sequence[Displacer], asking: Asking) -> None:
+        """A nomination that STATE alone shows holds nothing if its pod could not have it, whoever leaves (E3)."""
+        cluster = self._cluster
+        for each in refused.unit.candidates if displacers else ():
+            note = cluster.capacity.nominated.of(each.name)
+            if note is None or note.decision is not None:
+                continue
+            if not any(displacer.could_have(refused, note.claim.node, asking) for displacer in displacers):
+                cluster.forget_nomination(each.name)
+
+    def _is_agreed(self, found: Proposal, plan: str) -> bool:
+        if len(found.placements) * len(found.victims) > LISTED_MAX:
+            log.info("a plan would list too many victims", members=len(found.placements), victims=len(found.victims))
+            return False
+        claims = [placement.claim for placement in found.placements]
+        problems = self._verifier.check_nomination(claims, found.victims, found.displaced, found.reason)
         if problems:
             metrics.REJECTED_PLANS.inc()
             log.error(
@@ -106,5 +119,23 @@ class Preempting:
                 plan=plan,
                 problems=problems[:8],
             )
-            return Nobody("")
-        return Proposal(placement, found)
+        return not problems
+
+
+def refused_together(units: Sequence[Unit], solution: Solution) -> Iterator[Refused]:
+    """Who was refused, those together for whom others would leave together: a gang of which nobody was placed, or
+    each by itself."""
+    of: dict[Name, Refusal] = {refusal.candidate.name: refusal for refusal in solution.refusals}
+    for unit in units:
+        found = [of.pop(each.name) for each in unit.candidates if each.name in of]
+        if unit.needed and len(found) == len(unit.candidates):
+            yield Refused(unit, tuple(found))
+        else:
+            yield from (alone(refusal) for refusal in found)
+    yield from map(alone, of.values())
+
+
+def alone(refusal: Refusal) -> Refused:
+    """One that was refused by itself."""
+    candidate: Candidate = refusal.candidate
+    return Refused(Unit(candidate.object.uid, (candidate,)), (refusal,))

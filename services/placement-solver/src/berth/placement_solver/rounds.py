@@ -13,13 +13,13 @@ from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
 from berth.contracts.base import Reason
-from berth.contracts.state import Pod, Reservation
+from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of, nominating
-from berth.placement_solver.core.displacers.priority import Nobody
+from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
@@ -28,7 +28,7 @@ from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.optimiser import Answer, JointSolver
-from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting
+from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
@@ -150,47 +150,52 @@ class Rounds:
             self._look_again(solution.placements)
             await self._announce(plan, solution, started)
         proposals = 0
-        for refusal in solution.refusals:
-            if self._preempting is None or not self._preempting.concerns(refusal):
-                await self._refuse(refusal)
+        for refused in refused_together(units, solution):
+            if self._preempting is None or not self._preempting.concerns(refused):
+                await self._refuse(refused.refusals)
             elif proposals < PROPOSALS_MAX:
                 proposals += 1
-                await self._preempt(self._preempting, refusal)
-            elif (waiting := self._refused(refusal)) is not None:
-                self.cluster.queue.make_ready(waiting)
+                await self._preempt(self._preempting, refused)
+            else:
+                self._make_ready(refused)
 
     # --- preemption --------------------------------------------------------------------------------------------------
 
-    async def _preempt(self, preempting: Preempting, refusal: Refusal) -> None:
-        """Make others leave for a refused pod, under a plan of its own; or refuse it, and say why nobody leaves."""
-        waiting = self._refused(refusal)
-        if waiting is None:
-            return
-        cluster = self.cluster
-        if not self.readiness.may_plan():
-            cluster.queue.make_ready(waiting)
+    async def _preempt(self, preempting: Preempting, refused: Refused) -> None:
+        """Make others leave for those that were refused, under a plan of its own; or refuse them, and say why nobody
+        leaves."""
+        still = [self._refused(refusal) for refusal in refused.refusals]
+        if any(waiting is None for waiting in still) or not self.readiness.may_plan():
+            self._make_ready(refused)
             return
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
-        found = preempting.propose(refusal, plan)
+        found = preempting.propose(refused, plan)
         if isinstance(found, Free):
-            cluster.queue.make_ready(waiting)
+            self._make_ready(refused)
             return
         if isinstance(found, Nobody):
-            await self._refuse(refusal._replace(preemption=found.message))
+            await self._refuse([refusal._replace(preemption=found.message) for refusal in refused.refusals])
             return
-        displacement, solution = found.displacement, Solution((found.placement,), ())
-        displaced = [each.name for each in displacement.displaced if each.decision is not None]
-        outcome = await self._commit(plan, solution, trial, displacement.victims, displaced)
+        solution = Solution(found.placements, ())
+        outcome = await self._commit(plan, solution, trial, found)
         if outcome.status != "committed":
-            await self._try_again([Unit("", (refusal.candidate,))], outcome)
+            await self._try_again([refused.unit], outcome)
             return
         self._look_again(solution.placements)
-        if displacement.victims:
-            metrics.NOMINATED.inc()
-            await self._event_publisher.refused(waiting, refusal.reasons)
+        if found.victims:
+            metrics.NOMINATED.inc(len(found.placements))
+            for waiting, refusal in zip(still, refused.refusals, strict=True):
+                if waiting is not None:
+                    await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
         else:
             await self._announce(plan, solution, started)
+
+    def _make_ready(self, refused: Refused) -> None:
+        """Those of them that still wait are tried again."""
+        for refusal in refused.refusals:
+            if (waiting := self._refused(refusal)) is not None:
+                self.cluster.queue.make_ready(waiting)
 
     def _refused(self, refusal: Refusal) -> Waiting | None:
         """What was refused, unless it has changed since the batch was taken: then it is tried again as it is now."""
@@ -269,10 +274,9 @@ class Rounds:
         plan: str,
         solution: Solution,
         trial: Trial,
-        victims: Sequence[Pod] = (),
-        displaced: Sequence[Name] = (),
+        proposal: Proposal | None = None,
     ) -> Outcome:
-        """Commit the decisions of a solution; with `victims` its one pod is nominated. `displaced` give way to it."""
+        """Commit the decisions of a solution; those of a proposal with victims as nominations."""
         cluster = self.cluster
         book = cluster.book
         basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, cluster.now_ms)
@@ -282,8 +286,11 @@ class Rounds:
             if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
         }
         decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
-        if victims:
-            decisions = [nominating(decision, victims, cluster.budgets.values()) for decision in decisions]
+        nominates = proposal is not None and bool(proposal.victims)
+        if proposal is not None and nominates:
+            gangs = {each.uid: gang.id for each in proposal.victims if (gang := cluster.gangs.strict_gang_of(each))}
+            decisions = nominating(decisions, proposal, cluster.budgets.values(), gangs)
+        displaced = [each.name for each in proposal.displaced if each.decision is not None] if proposal else []
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
             trial.undo()
@@ -300,8 +307,8 @@ class Rounds:
         if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
             self.readiness.require(outcome.sequence)
         if outcome.status == "committed":
-            if victims:
-                await self._event_publisher.nominated(decisions[0])
+            if nominates:
+                await self._event_publisher.nominated(decisions)
             else:
                 self._event_publisher.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
@@ -362,17 +369,20 @@ class Rounds:
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         await self._event_publisher.planned(plan, solution.placements, took_ms)
 
-    async def _refuse(self, refusal: Refusal) -> None:
-        waiting = self._refused(refusal)
-        if waiting is None:
-            return
-        metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
-        if self._may_lag(waiting, refusal.reasons):
-            self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
-            self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
-            return
-        self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
-        await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang, preemption=refusal.preemption)
+    async def _refuse(self, refusals: Sequence[Refusal]) -> None:
+        for refusal in refusals:
+            waiting = self._refused(refusal)
+            if waiting is None:
+                continue
+            metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
+            if self._may_lag(waiting, refusal.reasons):
+                self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
+                self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
+                continue
+            self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
+            await self._event_publisher.refused(
+                waiting, refusal.reasons, gang=refusal.gang, preemption=refusal.preemption
+            )
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""

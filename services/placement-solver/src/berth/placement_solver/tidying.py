@@ -68,6 +68,8 @@ class Tidying:
                 is_there = not namespace or namespace in cluster.namespaces
             elif family == "budget":
                 is_there = subjects.parts(rest) in cluster.budgets or bool(cluster.eviction_inputs.unread)
+            elif family == "gang":
+                is_there = subjects.unescape(rest) in cluster.gangs.gangs or bool(cluster.eviction_inputs.unread)
             elif family in ("volume", "claim") and not cluster.volumes.is_complete:
                 continue
             elif family == "volume":

@@ -15,8 +15,9 @@ from berth.contracts import kube, names
 from berth.contracts.kube import LabelSelector, ReservationOwner, Taint, TopologySpreadConstraint
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation
-from berth.placement_solver.core.displacers.priority import Displacement, Nobody, PriorityPreemption, helpful_rows
-from berth.placement_solver.core.plan import Candidate
+from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption, helpful_rows
+from berth.placement_solver.core.displacers.seam import Asking, Nobody, Refused
+from berth.placement_solver.core.plan import Candidate, Refusal, Unit
 from berth.resources.amounts import parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules import preemption
@@ -40,6 +41,10 @@ def candidate_of(run: Any, name: str) -> Candidate:
     return found
 
 
+def waits(candidate: Candidate) -> Refused:
+    return Refused(Unit(candidate.object.uid, (candidate,)), (Refusal(candidate, ()),))
+
+
 def compiled(budgets: Iterable[PodDisruptionBudget]) -> list[preemption.Budget]:
     return [found for each in budgets if (found := preemption.compile_budget(each)) is not None]
 
@@ -47,15 +52,7 @@ def compiled(budgets: Iterable[PodDisruptionBudget]) -> list[preemption.Budget]:
 def displacer(
     run: Any, budgets: Iterable[PodDisruptionBudget] = (), stays: Callable[[Pod], bool] = lambda pod: False
 ) -> PriorityPreemption:
-    cluster = run.cluster
-    return PriorityPreemption(
-        cluster.nodes,
-        cluster.book,
-        cluster.capacity.nominated,
-        lambda: compiled(budgets),
-        stays,
-        cluster.leavers.have_below,
-    )
+    return PriorityPreemption(run.cluster.ground._replace(budgets=lambda: compiled(budgets)), stays)
 
 
 def proposal(
@@ -68,7 +65,7 @@ def proposal(
     **given: Any,
 ) -> Displacement | Nobody:
     wanted = run.pod(waits)
-    return displacer(run, **given).propose(candidate_of(run, wanted.name), offset, refused, now_s)
+    return displacer(run, **given).choose(candidate_of(run, wanted.name), offset, refused, now_s)
 
 
 def victims(found: Displacement | Nobody) -> list[str]:
@@ -133,7 +130,7 @@ def test_victims_of_the_reference(case: dict[str, Any], solving: type[Any]) -> N
         assert (helpful_rows(asked, run.cluster.nodes).size == 1) == expect["considered"]
         if not expect["considered"]:
             continue
-        found = displacer(run, budgets).propose(candidate)
+        found = displacer(run, budgets).choose(candidate)
         if expect["code"] == "Success":
             assert victims(found) == expect["victims"]
             assert isinstance(found, Displacement)
@@ -420,7 +417,7 @@ def test_its_own_nomination_is_no_obstacle(run: Any) -> None:
     run.pod(sized("waits", 4, 9))
     candidate = candidate_of(run, "waits")
     nominate(run, "waits", "n0", 4, [low])
-    found = displacer(run).propose(candidate)
+    found = displacer(run).choose(candidate)
     assert victims(found) == ["low"]
 
 
@@ -433,7 +430,7 @@ def test_what_it_is_nominated_to_hides_no_other_reason(run: Any) -> None:
     run.pod(sized("waits", 4, 9).template(topology_spread=[zoned], priority=9).set(nominated="n0"))
     candidate = candidate_of(run, "waits")
     nominate(run, "waits", "n0", 4, [low])
-    found = displacer(run).propose(candidate)
+    found = displacer(run).choose(candidate)
     assert found == Nobody("preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 
 
@@ -444,9 +441,9 @@ def test_it_could_have_a_node_that_all_lower_ones_leave_and_no_other(run: Any) -
     run.pod(sized("waits", 4, 9))
     candidate = candidate_of(run, "waits")
     found = displacer(run)
-    assert found.could_have(candidate, "n0")
-    assert not found.could_have(candidate, "n1")
-    assert not found.could_have(candidate, "nowhere")
+    assert found.could_have(waits(candidate), "n0", Asking("plan"))
+    assert not found.could_have(waits(candidate), "n1", Asking("plan"))
+    assert not found.could_have(waits(candidate), "nowhere", Asking("plan"))
 
 
 def test_it_could_not_have_a_node_that_a_lower_one_never_leaves(run: Any) -> None:
@@ -456,5 +453,5 @@ def test_it_could_not_have_a_node_that_a_lower_one_never_leaves(run: Any) -> Non
     candidate = candidate_of(run, "waits")
     found = displacer(run)
     limit_s = ENDS_AT_S + preemption.PATIENCE_S
-    assert found.could_have(candidate, "n0", limit_s - 1)
-    assert not found.could_have(candidate, "n0", limit_s)
+    assert found.could_have(waits(candidate), "n0", Asking("plan", now_s=limit_s - 1))
+    assert not found.could_have(waits(candidate), "n0", Asking("plan", now_s=limit_s))

@@ -21,7 +21,7 @@ from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
-from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.preemption import REASONS
 from berth.transaction.ledger_view import LedgerView
 
 Json = Mapping[str, Any]
@@ -231,4 +231,4 @@ def _attempt(pod: Json) -> int:
 
 def _is_evicted(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "DisruptionTarget" and each.get("reason") == BY_SCHEDULER for each in conditions)
+    return any(each.get("type") == "DisruptionTarget" and each.get("reason") in REASONS for each in conditions)

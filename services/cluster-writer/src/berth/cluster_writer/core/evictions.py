@@ -136,7 +136,8 @@ def _why_not(
         why = outlook.why_unfit(each, seen)
         if why:
             return EvictionStep(Stage.GIVE_UP, current, reason=why, is_doubtful=True)
-        if any(victim.template.priority >= seen.template.priority for victim in waits):
+        is_by_priority = reason_of(each) == BY_SCHEDULER
+        if is_by_priority and any(victim.template.priority >= seen.template.priority for victim in waits):
             return EvictionStep(Stage.GIVE_UP, current, reason="a victim is not of lower priority any more")
     return None
 
@@ -180,7 +181,12 @@ def _annotations(seen: Pod | Reservation) -> Mapping[str, str]:
 
 def mark_of(decision: Decision) -> Mark:
     """The mark of a nomination's victims."""
-    return Mark(decision.plan, f"{decision.namespace}/{decision.name}", decision.uid, BY_SCHEDULER)
+    return Mark(decision.plan, f"{decision.namespace}/{decision.name}", decision.uid, reason_of(decision))
+
+
+def reason_of(decision: Decision) -> str:
+    """Why the victims of a nomination leave; without a word, by priority."""
+    return decision.eviction_reason or BY_SCHEDULER
 
 
 def is_current(book: Book, decision: Decision) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -11,7 +11,8 @@ from berth.contracts import subjects
 from berth.contracts.grants import VF, allocation_of
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision, Victim
-from berth.contracts.state import Pod, PodTemplate
+from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.displacers.seam import Proposal
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
@@ -92,23 +93,32 @@ def _unasked(profile: Profile) -> list[str]:
     return found
 
 
-def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[Budget]) -> Decision:
-    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it.
+def nominating(
+    decisions: Iterable[Decision], proposal: Proposal, budgets: Iterable[Budget], gangs: Mapping[str, str]
+) -> list[Decision]:
+    """The decisions of a proposal as nominations: they wait until all its victims have left. Nothing is bound under
+    them.
 
-    It charges the budgets that select its victims, so that two plans do not spend the same disruption unseen.
+    They charge the budgets that select its victims, so that two plans do not spend the same disruption unseen, and the
+    strict gangs of its victims (`gangs`, by uid), so that two plans do not each take what one gang can spare.
     """
     all_budgets = Budgets(budgets)
-    selecting = {subjects.budget_account(each.namespace, each.name) for pod in victims for each in all_budgets.of(pod)}
-    return msgspec.structs.replace(
-        decision,
-        nominates=True,
-        annotations={},
-        accounts=[*decision.accounts, *sorted(selecting)[:BUDGETS_MAX]],
-        victims=[
-            Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=decision.node)
-            for each in victims
-        ],
-    )
+    selecting = {
+        subjects.budget_account(each.namespace, each.name) for pod in proposal.victims for each in all_budgets.of(pod)
+    }
+    touched = [*sorted(selecting)[:BUDGETS_MAX], *sorted(map(subjects.gang_account, set(gangs.values())))]
+    victims = [
+        Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=each.node)
+        for each in proposal.victims
+    ]
+    made = [
+        msgspec.structs.replace(
+            decision, nominates=True, annotations={}, victims=victims, eviction_reason=proposal.reason
+        )
+        for decision in decisions
+    ]
+    # One batch writes each account once, whichever of its decisions names it.
+    return [msgspec.structs.replace(made[0], accounts=[*made[0].accounts, *touched]), *made[1:]]
 
 
 def _node_uid(nodes: Nodes, name: str) -> str:

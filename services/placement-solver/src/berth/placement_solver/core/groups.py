@@ -127,6 +127,17 @@ class Gangs:
             return own.mode == "Strict"
         return gang.config is None or gang.config.mode == "Strict"
 
+    def strict_gang_of(self, pod: Pod) -> Gang | None:
+        """The strict gang of Berth's that a pod is a member of."""
+        gang = self.gang_of((pod.namespace, pod.name))
+        return gang if gang is not None and self.is_in_strict(pod) else None
+
+    def goes_alone(self, name: Name) -> bool:
+        """Whether a pod is placed by itself: it is in no gang, or its group has begun and lets each stand for
+        itself."""
+        gang = self.gang_of(name)
+        return gang is None or self.readiness(self.group_of(gang.id)).satisfied
+
     def group_of(self, gang_id: str) -> str:
         """The id of the group that a gang is in; its own id when it is alone, unknown, or missing from its own list."""
         gang = self.gangs.get(gang_id)

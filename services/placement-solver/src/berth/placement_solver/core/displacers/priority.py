@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
+from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
@@ -26,7 +27,6 @@ from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.scheduler_config import PreemptionArgs
 from berth.rules.scheduler_config.plugins import POST_FILTER
-from berth.transaction.book import Book
 from berth.transaction.claims import Claim
 from berth.transaction.nominations import Nomination
 
@@ -46,36 +46,37 @@ class Displacement(NamedTuple):
     violations: int = 0
 
 
-class Nobody(NamedTuple):
-    """Nobody is made to leave; `message` says why, as kube-scheduler words it."""
-
-    message: str
-
-
 class PriorityPreemption:
-    """`propose` for candidates that no node takes, if their profile has the plugin.
+    """A displacer for single pods that no node takes, if their profile has the plugin.
 
-    `budgets` gives the disruption budgets there are; `stays` says of a pod that it is nobody's victim, whatever its
-    priority; `have_lower` whether any pod that might leave, or any nomination, is of lower priority than this.
+    `stays` says of a pod that it is nobody's victim, whatever its priority.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        book: Book,
-        nominated: Nominated,
-        budgets: Callable[[], Iterable[preemption.Budget]],
-        stays: Callable[[Pod], bool],
-        have_lower: Callable[[int], bool],
-    ) -> None:
-        self._nodes = nodes
-        self._book = book
-        self._nominated = nominated
-        self._budgets = budgets
-        self._stays = stays
-        self._have_lower = have_lower
+    name = NAME
 
-    def propose(
+    def __init__(self, ground: Ground, stays: Callable[[Pod], bool]) -> None:
+        self._nodes = ground.nodes
+        self._book = ground.book
+        self._nominated = ground.nominated
+        self._budgets = ground.budgets
+        self._solver = ground.solver
+        self._stays = stays
+        self._have_lower = ground.leavers.have_below
+
+    def concerns(self, refused: Refused) -> bool:
+        """A pod by itself, which nothing but the nodes keeps from them."""
+        return not refused.unit.needed and is_about_nodes(refused)
+
+    def propose(self, refused: Refused, asking: Asking) -> Proposal | Nobody:
+        """The best node with its victims."""
+        (candidate,) = refused.unit.candidates
+        found = self.choose(candidate, asking.offset, asking.refused, asking.now_s)
+        if isinstance(found, Nobody):
+            return found
+        placement = self._solver.place_under(candidate, found.target, asking.plan)
+        return Proposal((placement,), found.victims, found.displaced) if placement is not None else Nobody()
+
+    def choose(
         self, candidate: Candidate, offset: int = 0, refused: Collection[str] = frozenset(), now_s: float = 0.0
     ) -> Displacement | Nobody:
         """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with.
@@ -85,7 +86,7 @@ class PriorityPreemption:
         """
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
-            return Nobody("")
+            return Nobody()
         with self._nominated.heeded_by(candidate.name, pod.template.priority):
             return self._propose(candidate, pod, offset, refused, now_s)
 
@@ -128,9 +129,9 @@ class PriorityPreemption:
             return found[best.node]
         return self._nobody(rows, reasons)
 
-    def could_have(self, candidate: Candidate, node: str, now_s: float = 0.0) -> bool:
-        """Whether the pod could have this node once all leave whom it may make leave: else what Kubernetes remembers of
-        its nomination holds nothing (E3). `now_s` is unix time."""
+    def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
+        """Whether the pod could have this node once all leave whom it may make leave."""
+        (candidate,), now_s = refused.unit.candidates, asking.now_s
         pod, row = candidate.object, self._nodes.rows.get(node)
         if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
             return False
@@ -269,6 +270,16 @@ class _Trial:
             if rejection is not None:
                 return rejection
         return None
+
+
+def is_about_nodes(refused: Refused) -> bool:
+    """Whether nodes alone keep a pod from a place, and no more than they."""
+    for candidate, reasons, *_ in refused.refusals:
+        if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals or not reasons:
+            return False
+        if any(reason.code in OWN for reason in reasons):
+            return False
+    return True
 
 
 def helpful_rows(asked: Iterable[Asked], nodes: Nodes) -> RowArray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import NEVER, why_protected
+from berth.rules.preemption import BY_SCHEDULER, NEVER, why_protected
+from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
 
@@ -28,36 +30,94 @@ def turn_problems(claim: Claim, view: View, *, nominates: bool) -> Iterator[str]
         yield "victims of its nomination have not left"
 
 
-def victim_problems(claim: Claim, victims: Sequence[Pod], view: View) -> Iterator[str]:
-    """Pods that would have to leave for this claim and must not."""
-    waits = view.book.seen(claim.name)
-    if not isinstance(waits, Pod):
-        yield "is no pod, so nobody leaves for it"
+def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str, view: View) -> Iterator[str]:
+    """Pods that would have to leave for these claims and must not."""
+    waiting = [view.book.seen(claim.name) for claim in claims]
+    pods = [each for each in waiting if isinstance(each, Pod)]
+    if len(pods) < len(claims):
+        yield "what waits is no pod, so nobody leaves for it"
         return
-    if victims and waits.template.preemption_policy == NEVER:
-        yield "nobody may be made to leave for it"
+    right_to_stay = RIGHTS_TO_STAY.get(reason)
+    if right_to_stay is None:
+        yield f"nobody leaves for the reason {reason}"
+        return
+    for pod in pods:
+        if victims and pod.template.preemption_policy == NEVER:
+            yield f"{pod.namespace}/{pod.name}: nobody may be made to leave for it"
+    nodes = {claim.node for claim in claims}
+    held_whole = {victim.uid for unit in units_of(victims, view) if len(unit) > 1 for victim in unit}
     for victim in victims:
         who = f"victim {victim.namespace}/{victim.name}"
         seen = view.book.pods.get((victim.namespace, victim.name))
-        if seen is None or (seen.uid, seen.version, seen.node) != (victim.uid, victim.version, claim.node):
-            yield f"{who} is not on node {claim.node} as it was chosen"
-        elif seen.template.priority >= waits.template.priority:
-            yield f"{who} is not of lower priority"
+        if seen is None or (seen.uid, seen.version, seen.node) != (victim.uid, victim.version, victim.node):
+            yield f"{who} is not on node {victim.node} as it was chosen"
+        elif victim.node not in nodes and victim.uid not in held_whole:
+            yield f"{who} is on node {victim.node}, where nobody would go"
+        elif problem := right_to_stay(seen, pods):
+            yield f"{who} {problem}"
         elif protected := why_protected(seen):
             yield f"{who} is protected: {protected}"
-        elif _is_held_by_gang(seen, view):
-            yield f"{who} belongs to a strict gang"
+
+
+def _is_not_lower(victim: Pod, waiting: Sequence[Pod]) -> str:
+    lowest = min(pod.template.priority for pod in waiting)
+    return "is not of lower priority" if victim.template.priority >= lowest else ""
+
+
+RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod]], str]]] = {BY_SCHEDULER: _is_not_lower}
+"""By the reason for which pods leave: what keeps a victim from leaving for these pods; empty: nothing (E10)."""
+
+
+def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
+    """Strict gangs that would keep some of their members, but fewer than they need (E9)."""
+    chosen = {victim.uid for victim in victims}
+    judged: set[str] = set()
+    for victim in victims:
+        gang_id = _strict_gang(victim, view)
+        if not gang_id or gang_id in judged:
+            continue
+        judged.add(gang_id)
+        who = f"victim {victim.namespace}/{victim.name}"
+        gang, config = view.gangs.gangs.get(gang_id), settings_of(gang_id, view)
+        if gang is None or (victim.namespace, victim.name) not in gang.children or config is None:
+            yield f"{who} belongs to a strict gang that is not Berth's"
+            continue
+        left = sum(1 for pod in _staying(gang_id, view) if pod.uid not in chosen)
+        if left and left < (config.min_member or left + 1):
+            yield f"{who} leaves {left} of its gang {gang_id}, which needs {config.min_member}"
+
+
+def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:
+    """Victims that leave together or not at all: the members of a strict gang of which nobody stays, or each by
+    itself."""
+    chosen = {victim.uid for victim in victims}
+    units: dict[str, list[Pod]] = {}
+    for victim in victims:
+        gang_id = _strict_gang(victim, view)
+        is_whole = gang_id and all(pod.uid in chosen for pod in _staying(gang_id, view))
+        units.setdefault(gang_id if is_whole else victim.uid, []).append(victim)
+    return list(units.values())
+
+
+def _staying(gang_id: str, view: View) -> Iterator[Pod]:
+    """The members of a gang that run and are not leaving."""
+    gang = view.gangs.gangs.get(gang_id)
+    for name in sorted(gang.children) if gang is not None else ():
+        pod = view.book.pods.get(name)
+        if pod is not None and pod.node and not pod.deleting and pod.phase not in FINISHED_PHASES:
+            yield pod
 
 
 def displaced_problems(
-    claim: Claim, displaced: Collection[Nomination], victims: Sequence[Pod], view: View
+    claims: Sequence[Claim], displaced: Collection[Nomination], victims: Sequence[Pod], view: View
 ) -> Iterator[str]:
     """Nominations that would give way and must not."""
-    waits = view.book.seen(claim.name)
+    waiting = [view.book.seen(claim.name) for claim in claims]
+    lowest = min((each.template.priority for each in waiting if each is not None), default=None)
     leaving = {victim.uid for victim in victims}
     for each in displaced:
         who = f"the nomination of {'/'.join(each.name)}"
-        if waits is None or each.priority >= waits.template.priority:
+        if lowest is None or each.priority >= lowest:
             yield f"{who} is not of lower priority"
         elif any(victim.uid not in leaving for victim in view.book.staying_victims(each)):
             yield f"{who} has victims that have not begun to leave"
@@ -74,13 +134,13 @@ def nominated_beside(claims: Sequence[Claim], displaced: Collection[Name], view:
     ]
 
 
-def _is_held_by_gang(pod: Pod, view: View) -> bool:
-    """From the PodGroup; without one from what counts for the gang, where the pod is one of its members here, or from
-    what the pod says itself."""
+def _strict_gang(pod: Pod, view: View) -> str:
+    """The id of the strict gang that a pod belongs to, or empty: from the PodGroup; without one from what counts for
+    the gang, where the pod is one of its members here, or from what the pod says itself."""
     own = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
     if own is None:
-        return False
+        return ""
     gang = view.gangs.gangs.get(own.id)
     is_ours = gang is not None and (pod.namespace, pod.name) in gang.children
     config = settings_of(own.id, view) if is_ours or own.id in view.pod_groups else own
-    return config is None or config.mode == "Strict"
+    return own.id if config is None or config.mode == "Strict" else ""

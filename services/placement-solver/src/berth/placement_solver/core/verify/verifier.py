@@ -23,6 +23,8 @@ from berth.placement_solver.core.verify.nominations import (
     displaced_problems,
     nominated_beside,
     turn_problems,
+    units_of,
+    victim_gang_problems,
     victim_problems,
 )
 from berth.placement_solver.core.verify.objects import object_problems
@@ -30,6 +32,7 @@ from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reservations import draw_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
+from berth.rules.preemption import BY_SCHEDULER
 from berth.rules.scheduler_config import FitArgs
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -55,21 +58,45 @@ class Verifier:
         """What is wrong with a plan that makes these claims, none of which the book holds yet; empty when nothing."""
         return self._check(claims)
 
-    def check_nomination(self, claim: Claim, victims: Sequence[Pod], displaced: Collection[Nomination]) -> list[str]:
-        """What is wrong with nominating a pod to what it takes once `victims` have left and `displaced` gave way.
+    def check_nomination(
+        self,
+        claims: Sequence[Claim],
+        victims: Sequence[Pod],
+        displaced: Collection[Nomination],
+        reason: str = BY_SCHEDULER,
+    ) -> list[str]:
+        """What is wrong with nominating pods to what they take once `victims` have left and `displaced` gave way.
 
-        Without victims it takes it at once. Quota that victims use is not free before they have left.
+        Without victims they take it at once. Quota that victims use is not free before they have left. `reason` is that
+        for which the victims would leave. For a gang nobody leaves who may as well stay.
         """
-        problems = [*victim_problems(claim, victims, self._cluster)]
-        problems += displaced_problems(claim, displaced, victims, self._cluster)
+        problems = [
+            *victim_problems(claims, victims, reason, self._cluster),
+            *displaced_problems(claims, displaced, victims, self._cluster),
+            *victim_gang_problems(victims, self._cluster),
+        ]
         if problems:
-            return [f"{_name(claim)}: {text}" for text in problems]
+            return problems[:PROBLEMS_MAX]
+        names_displaced = {each.name for each in displaced}
+        problems = self._check_without(claims, victims, names_displaced)
+        if problems or len(claims) == 1:
+            return problems
+        for unit in units_of(victims, self._cluster):
+            uids = {victim.uid for victim in unit}
+            rest = [victim for victim in victims if victim.uid not in uids]
+            if not self._check_without(claims, rest, names_displaced):
+                first = unit[0]
+                return [f"victim {first.namespace}/{first.name} may as well stay"]
+        return []
+
+    def _check_without(self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]) -> list[str]:
         uids = {victim.uid for victim in victims}
-        gone = [each for each in self._cluster.book.claims_on(claim.node) if each.uid in uids]
+        nodes = sorted({victim.node for victim in victims})
+        gone = [each for node in nodes for each in self._cluster.book.claims_on(node) if each.uid in uids]
         for each in gone:
             self._placed.count(each, added=False)
         try:
-            return self._check([claim], gone, {each.name for each in displaced}, nominates=bool(victims))
+            return self._check(claims, gone, displaced, nominates=bool(victims))
         finally:
             for each in gone:
                 self._placed.count(each, added=True)
@@ -94,8 +121,9 @@ class Verifier:
             texts = turn_problems(claim, self._cluster, nominates=nominates)
             problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)
+        uids_gone = {each.uid for each in gone}
         for node, arriving in by_node.items():
-            problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, gone, nominated)]
+            problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, uids_gone, nominated)]
         problems += self._quota_problems(claims, nominated)
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
@@ -115,14 +143,14 @@ class Verifier:
                 self._quotas.count(each, -1)
 
     def _node_problems(
-        self, node: str, arriving: Sequence[Claim], gone: Sequence[Claim], nominated: Sequence[Claim]
+        self, node: str, arriving: Sequence[Claim], gone: Collection[str], nominated: Sequence[Claim]
     ) -> list[str]:
         nodes = self._cluster.nodes
         row = nodes.rows.get(node)
         state = nodes.states[row] if row is not None else None
         if row is None or state is None:
             return ["is not known"]
-        held = [each for each in self._cluster.book.claims_on(node) if each not in gone]
+        held = [each for each in self._cluster.book.claims_on(node) if each.uid not in gone]
         held += [each for each in nominated if each.node == node]
         place = Place(state, nodes.inventories[row], nodes.topologies[row])
         check = NodeCheck(place, held, arriving, self._left_out, self._wish_of)

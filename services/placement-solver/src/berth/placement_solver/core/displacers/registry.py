@@ -1,0 +1,15 @@
+"""Who makes others leave, in the order in which they are asked; the first that finds somebody ends it.
+
+A new displacer is a file in `core/displacers`, a line here and, if the right to stay is another one than priority, a
+line in `core.verify.nominations`.
+"""
+
+from __future__ import annotations
+
+from berth.placement_solver.core.displacers.priority import PriorityPreemption
+from berth.placement_solver.core.displacers.seam import Displacer, Ground
+
+
+def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
+    """All that there are, over this view."""
+    return (PriorityPreemption(ground, ground.gangs.is_in_strict),)
