@@ -21,7 +21,8 @@ from berth.contracts.state import (
     Synced,
     VolumeUse,
 )
-from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption
+from berth.placement_solver.core.displacers.one_node import Displacement
+from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.seams import Hypothesis, Target
 from berth.placement_solver.core.volumes import KINDS, NOT_READ
 from berth.placement_solver.why import answer as why

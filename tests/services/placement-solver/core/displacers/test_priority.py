@@ -15,7 +15,8 @@ from berth.contracts import kube, names
 from berth.contracts.kube import LabelSelector, ReservationOwner, Taint, TopologySpreadConstraint
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation
-from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption, helpful_rows
+from berth.placement_solver.core.displacers.one_node import Displacement, helpful_rows
+from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.seam import Asking, Nobody, Refused
 from berth.placement_solver.core.plan import Candidate, Refusal, Unit
 from berth.resources.amounts import parse_amounts

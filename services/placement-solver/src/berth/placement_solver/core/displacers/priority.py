@@ -1,49 +1,38 @@
 """Priority preemption: pods of strictly lower priority leave for a pod that fits nowhere (E10).
 
 Nodes, victims and the best node are chosen as kube-scheduler's DefaultPreemption does (`berth.rules.preemption`).
-Whether the pod fits once some have left is what every constraint says under that hypothesis. Beside its victims, lower
-pods' nominations to the node may give way (E2).
-
-While a pod is looked at, the columns are charged with the nominations that it has to heed, and with no other; what is
-counted of other pods is not (`core.nominated`).
+What becomes of one node is `one_node`'s to say.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.one_node import (
+    Displacement,
+    Holder,
+    MayLeave,
+    OneNode,
+    Search,
+    about_to_leave,
+    helpful_rows,
+    on_nodes,
+)
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
-from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.registry import Asked
-from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
+from berth.placement_solver.core.seams import RowArray
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.scheduler_config import PreemptionArgs
 from berth.rules.scheduler_config.plugins import POST_FILTER
-from berth.transaction.claims import Claim
-from berth.transaction.nominations import Nomination
 
 NAME: Final = "DefaultPreemption"
 """kube-scheduler's plugin, by which profiles call it."""
-
-
-class Displacement(NamedTuple):
-    """Where the pod could go once `victims` (most important first) have left and `displaced` nominations gave way.
-
-    `target` is the node under that hypothesis; `violations` counts the victims that a disruption budget protects.
-    """
-
-    target: Target
-    victims: tuple[Pod, ...]
-    displaced: tuple[Nomination, ...] = ()
-    violations: int = 0
 
 
 class PriorityPreemption:
@@ -55,6 +44,7 @@ class PriorityPreemption:
     name = NAME
 
     def __init__(self, ground: Ground, stays: Callable[[Pod], bool]) -> None:
+        self._ground = ground
         self._nodes = ground.nodes
         self._book = ground.book
         self._nominated = ground.nominated
@@ -105,23 +95,13 @@ class PriorityPreemption:
         if not self._have_lower(pod.template.priority):
             # Who is of the lowest priority is refused without a look at each node.
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
-        budgets = preemption.Budgets(self._budgets(), self._about_to_leave())
+        budgets = preemption.Budgets(self._budgets(), about_to_leave(self._book))
         wanted = preemption.candidates_wanted(
             rows.size, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         )
-        found: dict[str, Displacement] = {}
-        reasons: Counter[str] = Counter()
-        is_gentle = False
-        for row in np.roll(rows, -offset % rows.size if rows.size else 0).tolist():
-            trial = _Trial(self, pod, asked, row, now_s, refused)
-            proposal = trial.victims(budgets)
-            if isinstance(proposal, Displacement):
-                found[self._nodes.names[row]] = proposal
-                is_gentle = is_gentle or not proposal.violations
-                if len(found) >= wanted and is_gentle:
-                    break
-            else:
-                reasons.update(proposal.reasons)
+        found, reasons = on_nodes(
+            Search(self._ground, pod, asked, budgets, self._lower_than(pod), refused, now_s), rows, offset, wanted
+        )
         best = preemption.best_candidate(
             preemption.Candidate(node, each.victims, each.violations) for node, each in found.items()
         )
@@ -137,15 +117,17 @@ class PriorityPreemption:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         with self._nominated.heeded_by(candidate.name, pod.template.priority):
-            return _Trial(self, pod, asked, row, now_s).could_fit()
+            budgets = preemption.Budgets()
+            search = Search(self._ground, pod, asked, budgets, self._lower_than(pod), frozenset(), now_s)
+            return OneNode(search, row).could_fit()
 
-    def _about_to_leave(self) -> Iterator[Pod]:
-        """The victims of standing nominations, as far as they are there: budgets are spent on them."""
-        for nomination in self._book.nominations:
-            for victim in self._book.remaining_victims(nomination):
-                pod = self._book.pods.get((victim.namespace, victim.name))
-                if pod is not None and pod.uid == victim.uid:
-                    yield pod
+    def _lower_than(self, pod: Pod) -> MayLeave:
+        def lower(holders: Sequence[Holder]) -> list[Pod]:
+            return preemption.lower_than(
+                pod.template.priority, (each.pod for each in holders if not self._stays(each.pod))
+            )
+
+        return lower
 
     def _nobody(self, helpful: RowArray, reasons: Mapping[str, int]) -> Nobody:
         alive = int(np.count_nonzero(self._nodes.alive))
@@ -162,116 +144,6 @@ class PriorityPreemption:
         )
 
 
-class _Trial:
-    """One pod on one node, while the columns are charged with what it has to heed."""
-
-    def __init__(
-        self,
-        owner: PriorityPreemption,
-        pod: Pod,
-        asked: Sequence[Asked],
-        row: int,
-        now_s: float,
-        refused: Collection[str] = frozenset(),
-    ) -> None:
-        self._pod = pod
-        self._asked = asked
-        self._row = row
-        self._book = owner._book
-        self._node = owner._nodes.names[row]
-        self._unheeded: list[Claim] = []
-        self._held: list[Claim] = []
-        self._lower: list[Nomination] = []
-        for each in owner._nominated.on(self._node):
-            is_lower = each.priority < pod.template.priority
-            if each.name == (pod.namespace, pod.name) or (is_lower and each.decision is None):
-                self._unheeded.append(each.claim)
-            elif is_lower:
-                self._lower.append(each)
-            else:
-                self._held.append(each.claim)
-        self._claims: dict[str, Claim] = {}
-        holders: list[Pod] = []
-        for claim in self._book.claims_on(self._node):
-            holder = self._book.pods.get(claim.name)
-            # Who draws on a reservation stays: its capacity is the reservation's.
-            if holder is None or not claim.is_bound or claim.reservation or owner._stays(holder):
-                continue
-            if holder.uid in refused or preemption.never_leaves(holder, now_s):
-                continue
-            holders.append(holder)
-            self._claims[holder.uid] = claim
-        self._potential = preemption.lower_than(pod.template.priority, holders)
-
-    def victims(self, budgets: preemption.Budgets) -> Displacement | Rejection:
-        """Who has to leave; or why it does not help that all lower ones do."""
-        yielding = [each for each in self._lower if self._gives_way(each, self._potential)]
-        if not self._potential and not yielding:
-            return Rejection((preemption.NO_VICTIMS,), resolvable=False)
-        found = self._choose(yielding, budgets)
-        if isinstance(found, Displacement):
-            leaving = [each for each in found.displaced if not self._gives_way(each, found.victims)]
-            if not leaving:
-                return found
-            found = self._choose([each for each in yielding if each not in leaving], budgets)
-            if isinstance(found, Displacement) and any(not self._gives_way(n, found.victims) for n in found.displaced):
-                return Rejection((preemption.NO_VICTIMS,), resolvable=False)
-        return found
-
-    def could_fit(self) -> bool:
-        """Whether it fits when every lower pod, and every lower nomination, is gone."""
-        return self._rejection(self._potential, [each.claim for each in self._lower]) is None
-
-    def _gives_way(self, nomination: Nomination, victims: Iterable[Pod]) -> bool:
-        """Whether all its other victims have left or are leaving (E2)."""
-        mine = {victim.uid for victim in victims}
-        return all(victim.uid in mine for victim in self._book.staying_victims(nomination))
-
-    def _choose(self, yielding: Sequence[Nomination], budgets: preemption.Budgets) -> Displacement | Rejection:
-        given = [each.claim for each in yielding]
-
-        def fits(gone: Collection[Pod]) -> bool:
-            return self._rejection(gone, given) is None
-
-        chosen = preemption.victims_on(self._node, self._potential, budgets, fits)
-        if chosen is None:
-            return self._rejection(self._potential, given) or Rejection((preemption.NOT_HELPFUL,))
-        # Of the nominations, too, those that can stay do, the more important first.
-        for each in sorted(yielding, key=lambda nomination: (-nomination.priority, nomination.name)):
-            rest = [claim for claim in given if claim is not each.claim]
-            if self._rejection(chosen.victims, rest) is None:
-                given = rest
-        displaced = tuple(each for each in yielding if any(each.claim is claim for claim in given))
-        if not chosen.victims and not displaced:
-            # It fits as it is: nothing has to be made free for it.
-            return Rejection((preemption.NOT_HELPFUL,))
-        # Later the columns are charged with all nominations again.
-        hypothesis = self._hypothesis(chosen.victims, (*given, *self._unheeded))
-        return Displacement(Target(self._row, hypothesis), chosen.victims, displaced, chosen.violations)
-
-    def _hypothesis(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Hypothesis:
-        return Hypothesis(gone=(*(self._claims[each.uid] for each in gone), *given))
-
-    def _rejection(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Rejection | None:
-        """With the nominations of equal and higher pods, and without them: both have to let the pod in."""
-        charged = self._hypothesis(gone, given)
-        counted = Hypothesis(gone=tuple(self._claims[each.uid] for each in gone), there=tuple(self._held))
-        found = self._first_rejection(charged, counted)
-        if found is None and self._held:
-            without = charged._replace(gone=(*charged.gone, *self._held))
-            found = self._first_rejection(without, counted._replace(there=()))
-        return found
-
-    def _first_rejection(self, charged: Hypothesis, counted: Hypothesis) -> Rejection | None:
-        """Nominations are charged, but not counted among the pods of the cluster."""
-        for constraint, query in self._asked:
-            hypothesis = counted if Depends.PEERS in constraint.depends else charged
-            rejection = constraint.filter(query, Target(self._row, hypothesis))
-            if rejection is not None:
-                return rejection
-        return None
-
-
 def is_about_nodes(refused: Refused) -> bool:
     """Whether nodes alone keep a pod from a place, and no more than they."""
     for candidate, reasons, *_ in refused.refusals:
@@ -280,19 +152,3 @@ def is_about_nodes(refused: Refused) -> bool:
         if any(reason.code in OWN for reason in reasons):
             return False
     return True
-
-
-def helpful_rows(asked: Iterable[Asked], nodes: Nodes) -> RowArray:
-    """The nodes whose first rejecting constraint says that it may help when others leave."""
-    rows = np.flatnonzero(nodes.alive[: len(nodes)])
-    helpful: list[RowArray] = []
-    for constraint, query in asked:
-        rejected = np.zeros(rows.shape, np.bool_)
-        hopeless = np.zeros(rows.shape, np.bool_)
-        for each in constraint.rejections(query, rows):
-            rejected |= each.rows
-            if not each.resolvable:
-                hopeless |= each.rows
-        helpful.append(rows[rejected & ~hopeless])
-        rows = rows[~rejected]
-    return np.sort(np.concatenate(helpful)) if helpful else rows[:0]
