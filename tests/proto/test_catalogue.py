@@ -65,6 +65,7 @@ BUILT = {
             "priorityclass",
             "reservation",
             "noderesourcetopology",
+            "clusternetworktopology",
             "topology",
             "nodemetric",
             "nodeslo",

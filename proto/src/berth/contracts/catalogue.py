@@ -84,6 +84,7 @@ CHANNELS = (
     Channel(state.CSIStorageCapacity, buckets.STATE, "csistoragecapacity.<namespace>.<name>", _WATCHER),
     Channel(state.VolumeAttachment, buckets.STATE, "volumeattachment.<name>", _WATCHER),
     Channel(state.NodeResourceTopology, buckets.STATE, "noderesourcetopology.<name>", _WATCHER),
+    Channel(state.ClusterNetworkTopology, buckets.STATE, "clusternetworktopology.<name>", _WATCHER),
     Channel(state.NodeMetric, buckets.STATE, "nodemetric.<name>", _WATCHER),
     Channel(state.NodeSLO, buckets.STATE, "nodeslo.<name>", _WATCHER),
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),

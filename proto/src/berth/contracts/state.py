@@ -261,6 +261,29 @@ class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
     problems: list[Problem] = []
 
 
+class NetworkLayer(Part, frozen=True, kw_only=True):
+    """A layer of the network: its name, the layer above it, and the labels of which the first with a value names a
+    node's domain."""
+
+    name: str
+    parent: str = ""
+    label_keys: list[str] = []
+
+
+class ClusterNetworkTopology(Message, frozen=True, kw_only=True, tag="clusternetworktopology.seen.v1"):
+    """A ClusterNetworkTopology: the layers as they are listed. Only the object `default` counts.
+
+    `status` is a digest of what its status says, for its writer to compare.
+    """
+
+    name: str
+    uid: str
+    version: Integer
+    layers: list[NetworkLayer] = []
+    status: str = ""
+    problems: list[Problem] = []
+
+
 class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1"):
     """An ElasticQuota: a group of the quota tree; labels and annotations carry its place and settings.
 

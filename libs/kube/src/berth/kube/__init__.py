@@ -19,6 +19,7 @@ from berth.kube.outages import Outages
 from berth.kube.port import Transport
 from berth.kube.reflector import Handler, Reflector
 from berth.kube.resources import (
+    CLUSTER_NETWORK_TOPOLOGIES,
     CONFIG_MAPS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -54,6 +55,7 @@ from berth.kube.watch_events import ChangeKind
 from berth.kube.watching import Watching, WatchSettings
 
 __all__ = [
+    "CLUSTER_NETWORK_TOPOLOGIES",
     "CONFIG_MAPS",
     "CSI_DRIVERS",
     "CSI_NODES",

@@ -87,4 +87,5 @@ RESERVATIONS = Resource("scheduling.koordinator.sh", "v1alpha1", "reservations",
 DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", False)
 NODE_METRICS = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", False)
 NODE_SLOS = Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", False)
+CLUSTER_NETWORK_TOPOLOGIES = Resource("scheduling.koordinator.sh", "v1alpha1", "clusternetworktopologies", False)
 NODE_RESOURCE_TOPOLOGIES = Resource("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", False)

@@ -15,7 +15,9 @@ from berth.contracts.kube.groups import (
 )
 from berth.contracts.kube.meta import AnyObject, Condition, Meta, OwnerReference, Quantity, View
 from berth.contracts.kube.nodes import (
+    ClusterNetworkTopology,
     ContainerImage,
+    NetworkLayer,
     Node,
     NodeMetric,
     NodeResourceTopology,
@@ -120,6 +122,7 @@ __all__ = [
     "ClaimSource",
     "ClaimSpec",
     "ClaimStatus",
+    "ClusterNetworkTopology",
     "Condition",
     "ConfigMap",
     "Container",
@@ -142,6 +145,7 @@ __all__ = [
     "LabelsSpec",
     "Meta",
     "Namespace",
+    "NetworkLayer",
     "Node",
     "NodeAffinity",
     "NodeDriver",

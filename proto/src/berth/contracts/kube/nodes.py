@@ -47,6 +47,34 @@ class NodeResourceTopology(View, frozen=True, kw_only=True):
     topology_policies: list[str] | None = None
 
 
+class NetworkLayer(View, frozen=True, kw_only=True):
+    """spec.networkTopologySpec[] of a ClusterNetworkTopology."""
+
+    topology_layer: str = ""
+    parent_topology_layer: str = ""
+    label_key: list[str] | None = None
+
+
+class NetworkTopologySpec(View, frozen=True, kw_only=True):
+    """spec of a ClusterNetworkTopology."""
+
+    network_topology_spec: list[NetworkLayer] | None = None
+
+
+class NetworkTopologyStatus(View, frozen=True, kw_only=True):
+    """status of a ClusterNetworkTopology, kept as read."""
+
+    detail_status: list[dict[str, Any]] | None = None
+
+
+class ClusterNetworkTopology(View, frozen=True, kw_only=True):
+    """scheduling.koordinator.sh/v1alpha1 ClusterNetworkTopology: the layers of the network."""
+
+    metadata: Meta
+    spec: NetworkTopologySpec = NetworkTopologySpec()
+    status: NetworkTopologyStatus = NetworkTopologyStatus()
+
+
 class NodeSLO(View, frozen=True, kw_only=True):
     """slo.koordinator.sh/v1alpha1 NodeSLO, of which only the metadata are read."""
 

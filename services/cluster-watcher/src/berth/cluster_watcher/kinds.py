@@ -17,6 +17,7 @@ from berth.cluster_watcher.core.disruption_budgets import disruption_budget_of
 from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
 from berth.cluster_watcher.core.findings import bounded_name
 from berth.cluster_watcher.core.namespaces import namespace_of
+from berth.cluster_watcher.core.network_topologies import network_topology_of
 from berth.cluster_watcher.core.node_metrics import node_metric_of
 from berth.cluster_watcher.core.node_slos import node_slo_of
 from berth.cluster_watcher.core.nodes import node_of
@@ -124,6 +125,13 @@ KINDS: Final[tuple[Kind, ...]] = (
         views.NodeResourceTopology,
         state.NodeResourceTopology,
         topology_of,
+    ),
+    Kind(
+        "clusternetworktopology",
+        kube.CLUSTER_NETWORK_TOPOLOGIES,
+        views.ClusterNetworkTopology,
+        state.ClusterNetworkTopology,
+        network_topology_of,
     ),
     Kind("nodemetric", kube.NODE_METRICS, views.NodeMetric, state.NodeMetric, node_metric_of),
     Kind("nodeslo", kube.NODE_SLOS, views.NodeSLO, state.NodeSLO, node_slo_of),

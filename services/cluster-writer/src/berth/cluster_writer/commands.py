@@ -50,6 +50,7 @@ WRITABLE = {
         resources.RESERVATIONS,
         resources.POD_GROUPS,
         resources.DEVICES,
+        resources.CLUSTER_NETWORK_TOPOLOGIES,
         resources.NODE_METRICS,
         resources.NODE_SLOS,
     )

@@ -55,7 +55,7 @@ WATCHER = (
     *_needs("storage.k8s.io", "storageclasses csinodes csidrivers", "list watch"),
     *_needs("storage.k8s.io", "csistoragecapacities volumeattachments", "list watch"),
     *_needs("scheduling.sigs.k8s.io", "podgroups elasticquotas", "list watch"),
-    *_needs("scheduling.koordinator.sh", "devices reservations", "list watch"),
+    *_needs("scheduling.koordinator.sh", "clusternetworktopologies devices reservations", "list watch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodeslos", "list watch"),
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
 )
@@ -71,6 +71,7 @@ WRITER = (
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices", "get create patch delete"),
     *_needs("scheduling.koordinator.sh", "devices/status", "patch"),
+    *_needs("scheduling.koordinator.sh", "clusternetworktopologies clusternetworktopologies/status", "patch"),
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "get create patch delete"),
     *_needs("scheduling.sigs.k8s.io", "podgroups podgroups/status elasticquotas elasticquotas/status", "patch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),

@@ -16,6 +16,7 @@ TIMEOUT_S = 60.0
 LINE_BYTES_MAX = 8 << 20
 _JSON = {"Content-Type": "application/json"}
 _PLURALS = {
+    "ClusterNetworkTopology": "clusternetworktopologies",
     "ElasticQuota": "elasticquotas",
     "NodeResourceTopology": "noderesourcetopologies",
     "PriorityClass": "priorityclasses",
@@ -24,6 +25,7 @@ _PLURALS = {
 _CLUSTER_SCOPED = (
     "Node",
     "Device",
+    "ClusterNetworkTopology",
     "NodeResourceTopology",
     "Reservation",
     "PriorityClass",
