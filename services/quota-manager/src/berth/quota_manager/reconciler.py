@@ -15,6 +15,7 @@ from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.slipped import Admission, Demand, Slipped
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
 from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
@@ -40,11 +41,13 @@ class Reconciler:
         grace_s: float = 5.0,
         writebacks_per_s: int = 100,
         started: float = 0.0,
+        admission: Admission | None = None,
     ) -> None:
         """`started`: the monotonic time from which write-backs are allowed."""
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
-        self.view = StateView(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
+        self.slipped = Slipped(admission or Admission(), self._demand_of)
+        self.view = StateView(self.engine, self.slipped, on_news=on_news, ignores_deleting=ignores_deleting)
         self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
@@ -52,6 +55,7 @@ class Reconciler:
         self.problems: list[Problem] = []
         """What is wrong now; another list whenever it may have changed."""
         self._said: list[Problem] | None = None
+        self._merged_of: tuple[list[Problem], list[Problem]] = ([], [])
         self._by_object: tuple[list[Problem], dict[str, list[WireProblem]]] = ([], {})
         self._rules = rules
         self._retry_s = retry_s
@@ -84,6 +88,7 @@ class Reconciler:
             "pods": len(self.engine.book),
             "nodes": self.engine.nodes,
             "problems": len(self.problems),
+            "objects that admission would refuse": self.slipped.objects,
             "overused groups": self.alarms.over,
             "write-backs waiting": len(self.pace),
             "unreadable messages": self.unreadable,
@@ -156,7 +161,7 @@ class Reconciler:
             self._map_objects()
             self.pace.keep(self.engine.forest.groups)
             self.alarms.forget_all_but(self.engine.forest.groups)
-        self.problems = self.engine.problems()
+        self._gather_problems(settled.figures)
         groups = self.engine.forest.groups
         self._limits |= settled.limits
         seen, self.view.seen_again = self.view.seen_again, set()
@@ -167,6 +172,19 @@ class Reconciler:
                 self.alarms.measure(name, group.used, group.runtime, now)
             else:
                 self.alarms.measure(name, {}, {}, now)
+
+    def _gather_problems(self, moved: Iterable[str]) -> None:
+        """What is wrong with the trees, then what admission would have refused; what both say is said once."""
+        sources = (self.engine.problems(), self.slipped.look(moved))
+        if sources[0] is self._merged_of[0] and sources[1] is self._merged_of[1]:
+            return
+        self._merged_of = sources
+        said = {(problem.object, problem.field) for problem in sources[0]}
+        self.problems = sources[0] + [each for each in sources[1] if (each.object, each.field) not in said]
+
+    def _demand_of(self, name: str) -> Demand:
+        group, pods = self.engine.forest.groups.get(name), self.engine.book.classes.get((name, ""))
+        return Demand(0 if pods is None else pods.pods, {} if group is None else group.child_request)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.

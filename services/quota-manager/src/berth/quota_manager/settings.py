@@ -5,6 +5,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.quota_manager.core.engine import Rules
+from berth.quota_manager.core.slipped import Admission
+from berth.rules.quota_admission.quota import Switches
 from berth.runtime import Seconds, ServiceSettings
 from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, ReadPause, Window
 
@@ -42,6 +44,21 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     quota_ignore_terminating: Annotated[
         bool, Meta(description="ElasticQuotaImmediateIgnoreTerminatingPod: pods count until deletion is requested")
     ] = False
+    quota_strict_keys: Annotated[
+        bool, Meta(description="report quotas whose max names other resources than their parent's (else: further ones)")
+    ] = False
+    quota_parent_pods: Annotated[
+        bool, Meta(description="SupportParentQuotaSubmitPod; off, parents that pods name are reported")
+    ] = True
+    quota_admission: Annotated[
+        bool, Meta(description="EnableQuotaAdmission: report quotas whose pods ask for more than admission lets in")
+    ] = False
+
+    @property
+    def admission(self) -> Admission:
+        """The same for what admission would have refused."""
+        switches = Switches(self.quota_strict_keys, self.quota_guarantee_usage, self.quota_parent_pods)
+        return Admission(switches, self.quota_admission)
 
     @property
     def rules(self) -> Rules:

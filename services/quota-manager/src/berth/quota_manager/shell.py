@@ -17,6 +17,7 @@ TICK_S = 0.5
 GROUPS = gauge("berth_quota_groups", "Quota groups, the built-in ones included.")
 PODS = gauge("berth_quota_pods", "Pods that count against a quota group.")
 PROBLEMS = gauge("berth_quota_problems", "Things that are wrong with ElasticQuota objects now.")
+UNADMITTED = gauge("berth_quota_unadmitted_objects", "ElasticQuotas that admission would have refused.")
 OVERUSED = gauge("berth_quota_overused_groups", "Groups that use more than their runtime.")
 UNREADABLE = gauge(
     "berth_quota_unreadable_messages", "Messages of STATE and LEDGER that could not be read since the start."
@@ -41,6 +42,7 @@ class Shell(Manager[Settings, Reconciler]):
             grace_s=settings.overuse_grace_s,
             writebacks_per_s=settings.writebacks_per_s,
             started=context.clock.monotonic(),
+            admission=settings.admission,
         )
         self.wire(
             reconciler,
@@ -64,6 +66,7 @@ class Shell(Manager[Settings, Reconciler]):
         GROUPS.set(len(reconciler.engine.forest.groups))
         PODS.set(len(reconciler.engine.book))
         PROBLEMS.set(len(reconciler.problems))
+        UNADMITTED.set(reconciler.slipped.objects)
         OVERUSED.set(reconciler.alarms.over)
         UNREADABLE.set(reconciler.unreadable)
 

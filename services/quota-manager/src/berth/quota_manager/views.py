@@ -18,6 +18,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.limits import PublishedGroups
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
+from berth.quota_manager.core.slipped import Slipped
 from berth.quota_manager.core.writeback import Shown, shown_by
 
 REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
@@ -31,13 +32,16 @@ EVERYTHING: Final = "everything"
 class StateView:
     """STATE as quotas see it: pods and nodes go straight into the engine's books, quotas also into `shown`."""
 
-    def __init__(self, engine: Engine, *, on_news: Callable[[], None], ignores_deleting: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, slipped: Slipped, *, on_news: Callable[[], None], ignores_deleting: bool = False
+    ) -> None:
         self.shown: dict[str, Shown] = {}
         """What each ElasticQuota shows of itself, by STATE key."""
         self.seen_again: set[str] = set()
         """Names of quotas whose object was seen since they were last looked at."""
         self.invalid = 0
         self._engine = engine
+        self._slipped = slipped
         self._on_news = on_news
         self._ignores_deleting = ignores_deleting
         self._complete_kinds: set[str] = set()
@@ -65,6 +69,7 @@ class StateView:
     def reset(self) -> None:
         """The bucket begins anew."""
         self._engine.reset()
+        self._slipped.reset()
         self.shown.clear()
         self._complete_kinds.clear()
         self._is_at_end = False
@@ -108,6 +113,7 @@ class StateView:
             # Without a max a group limits nothing: an object that became unreadable keeps the limits it had.
             spec = replace(known, problems=spec.problems)
         self._engine.put_quota(key, spec)
+        self._slipped.put(key, quota, spec)
         self.shown[key] = shown_by(quota)
         self.seen_again.add(quota.name)
 
@@ -123,7 +129,9 @@ class StateView:
             self._engine.remove_node(key)
         elif kind == "elasticquota":
             self._engine.remove_quota(key)
-            self.shown.pop(key, None)
+            shown = self.shown.pop(key, None)
+            if shown is not None:
+                self._slipped.remove(key, shown.name)
 
 
 class PublishedView:
