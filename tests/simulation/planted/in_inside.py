@@ -16,7 +16,7 @@ from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts.grants import CPU, VF
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision
-from berth.placement_solver import cluster_view
+from berth.placement_solver.cluster_view import inventory_bucket
 from berth.placement_solver.core.cores import store
 from berth.placement_solver.core.devices import node_rules
 from berth.placement_solver.core.inventories import Inventories
@@ -93,12 +93,12 @@ def unread_is_none() -> Planted:
 
 def swaps_unseen() -> Planted:
     """What a device is called is nothing that a solver looks at twice."""
-    real = cluster_view.same_content
+    real = inventory_bucket.same_content
 
     def same_content(one: Any, other: Any) -> bool:
         return real(_unnamed(one), _unnamed(other))
 
-    return patch.object(cluster_view, "same_content", same_content)
+    return patch.object(inventory_bucket, "same_content", same_content)
 
 
 def topologies_as_they_come() -> Planted:

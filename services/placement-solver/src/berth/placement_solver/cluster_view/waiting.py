@@ -1,0 +1,154 @@
+"""Who waits, whose turn it is, and what is handed out to be decided."""
+
+from __future__ import annotations
+
+from berth.contracts.base import Reason
+from berth.contracts.state import (
+    Pod,
+    Reservation,
+)
+from berth.placement_solver.cluster_view.holdings import Holdings
+from berth.placement_solver.core.displacers.turns import Turn, turn_of
+from berth.placement_solver.core.groups import Gang, Readiness, pods_of
+from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.queue import Waiting
+from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.claims import Name
+
+
+class WaitingRules(Holdings):
+    """The rules of waiting: which objects are this solver's, when they are pending, and what wakes them."""
+
+    def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
+        """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
+        self._split_nodes()
+        return self._batches.take(limit, self.now)
+
+    def renewed(self, unit: Unit) -> Unit:
+        """The unit with what constraints say of its candidates by now."""
+        return self._batches.renewed(unit)
+
+    def _split_nodes(self) -> None:
+        key = (self.solvers, len(self.nodes), self.nodes.renamed)
+        if key != self._foreign_for:
+            self.solver.costs.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
+            self._foreign_for = key
+
+    def is_ours(self, obj: Pod | Reservation) -> bool:
+        """Addressed to Berth."""
+        if isinstance(obj, Reservation):
+            return not obj.template.scheduler or obj.template.scheduler in self.schedulers
+        return obj.template.scheduler in self.schedulers
+
+    def is_mine(self, unit: str) -> bool:
+        """This solver decides the unit."""
+        return len(self.solvers) < 2 or owner(unit, self.solvers) == self.me
+
+    def resharded(self, solvers: tuple[str, ...]) -> None:
+        """Other solvers are alive: every waiting object is assigned anew."""
+        self.solvers = solvers
+        for name in [*self.book.pods, *self.book.reservations]:
+            self._judge(name)
+        # Also those without a member, whose last figures may be untold by the solver that is gone.
+        self.changed_gangs.update(self.pod_groups)
+
+    def is_pending(self, obj: Pod | Reservation) -> bool:
+        """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3),
+        and nobody whose leaving for it has still to begin (E1)."""
+        if obj.node or obj.deleting or obj.phase in FINISHED_PHASES or obj.template.gates or not self.is_ours(obj):
+            return False
+        return self.turn(obj) is not Turn.NOT_YET
+
+    def turn(self, obj: Pod | Reservation) -> Turn:
+        """What may be planned for an object that waits."""
+        return turn_of(self.book, (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name), obj)
+
+    def _judge(self, name: Name) -> None:
+        """Put a name into the queue or take it out, as the book now has it."""
+        seen = self.book.seen(name)
+        decision = self.book.open_decision(name)
+        holds = decision is not None and seen is not None and seen.uid == decision.uid
+        if holds or name not in self.book.ledger.decisions:
+            self.loose.discard(name)
+        else:
+            self.loose.add(name)
+        gang_id = ""
+        if name[0]:
+            # A member that has ended counts until it is deleted.
+            pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
+            former = self.gangs.gang_of(name)
+            before = self.gangs.group_of(former.id) if former is not None else ""
+            is_decided = pod is not None and decision is not None and not decision.nominates
+            gang_id = self.gangs.see_pod(name, pod, decided=is_decided)
+            if former is not None and self.gangs.group_of(former.id) != before:
+                self._regroup(former, name)
+        group = self.gangs.group_of(gang_id) if gang_id else ""
+        if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
+            self.queue.drop(name)
+        else:
+            self.queue.put(name, seen, group, self.now, self.now_ms, self._traces.pop(name, ""))
+        if group:
+            self.changed_gangs.add(gang_id)
+            self._wake_group(group)
+
+    def _regroup(self, gang: Gang, besides: Name) -> None:
+        """The gang is of another group by what its members say now: another solver may be the one that decides it."""
+        for member in sorted(gang.children - {besides}):
+            self._judge(member)
+
+    def _wake_group(self, group: str) -> None:
+        """A gang's membership changed, and the group may be tried now: one waiting member stands up for all.
+
+        Once that is enough for it to have begun, each stands for itself.
+        """
+        readiness: Readiness | None = None
+        for name in pods_of(self.gangs.members_of_group(group), self.queue.waiting):
+            waiting = self.queue.waiting[name]
+            if waiting.tries and not waiting.ready and not waiting.held:
+                continue
+            readiness = readiness or self.gangs.readiness(group)
+            if not readiness.ready:
+                return
+            self.queue.make_ready(waiting)
+            if not readiness.satisfied:
+                return
+
+    def _settle(self) -> None:
+        names = self.book.settle_waiting()
+        # Whether a victim that is not shown has left depends on how complete the view is.
+        names.update(each.name for each in self.book.nominations if each.victims)
+        for name in sorted(names):
+            self._judge(name)
+
+    def _look_at_unread(self, *, is_news: bool = False) -> None:
+        if self.awaited.ends_waits(is_news=is_news):
+            self.quota_changed = True
+
+    @property
+    def has_news(self) -> bool:
+        """Something happened that may help somebody who waits."""
+        return self.capacity_came_back or self.quota_changed or self.fellows_changed or bool(self.happenings)
+
+    def wake(self) -> None:
+        """Those whom it may help are tried again, each after its own back-off."""
+        if self.capacity_came_back:
+            self.queue.wake(self.now)
+        else:
+            if self.quota_changed:
+                self.queue.wake(self.now, _waits_for_quota)
+            if self.fellows_changed:
+                self.queue.wake(self.now, _waits_for_defaults)
+            self.queue.wake_classes(self.now, self.happenings.concern)
+        self.capacity_came_back = self.quota_changed = self.fellows_changed = False
+        self.happenings.clear()
+
+
+def _waits_for_defaults(waiting: Waiting) -> bool:
+    """Constraints of the configuration keep it waiting."""
+    is_spread = any(reason.code == "PodTopologySpread" for reason in waiting.reasons)
+    return is_spread and not waiting.template.topology_spread
+
+
+def _waits_for_quota(waiting: Waiting) -> bool:
+    return any(reason.code == "quota" for reason in waiting.reasons)
