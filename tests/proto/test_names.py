@@ -32,7 +32,7 @@ QUALIFIED = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_
 """A qualified name of Kubernetes."""
 OF_THE_PROTOCOL_ONLY = {
     "ANNOTATION_QUOTA_UNSCHEDULABLE",
-    *("ANNOTATION_RESERVATION_NODE", "ANNOTATION_RESERVE_POD", "ANNOTATION_RESOURCE_STATUS"),
+    "ANNOTATION_RESOURCE_STATUS",
 }
 """Names that users of the protocol write and that nothing of Berth reads yet. This list may only become shorter."""
 

@@ -143,6 +143,8 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
     if users == 2:
         # Sooner or later than its ttl: what comes first counts.
         made["spec"]["expires"] = _moment(at_s + 30.0)
+    demands = Demands(name, at_s)
+    demands.put_on(made)
     done = [Timed(at_s, Create(made))]
     small = PodRequest(500, 512, 1, 300)
     for user in range(users):
@@ -153,6 +155,7 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
             labels={OWNER_LABEL: name},
             annotations={DURATION: f"{rng.uniform(5, 60):.1f}s"} if rng.random() < 0.5 else {},
         )
+        pod["metadata"]["annotations"] |= demands.wishes(user)
         done.append(Timed(max(0.0, at_s + rng.uniform(-3.0, 30.0)), Create(pod)))
     if rng.random() < 0.35:
         # Some time in which its users come and are bound.
@@ -161,6 +164,41 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
         if rng.random() < 0.5:
             done.append(Timed(gone_s + rng.choice((0.01, 1.0, 10.0)), Create(made)))
     return done
+
+
+class Demands:
+    """What a Reservation demands of its users, and what those say about it; drawn beside everything else."""
+
+    def __init__(self, name: str, at_s: float) -> None:
+        self._rng = random.Random(f"{name} {at_s}")
+        self._is_tainted = self._rng.random() < 0.2
+
+    def put_on(self, made: Json) -> None:
+        """Policy, order, a limit of pods, an inner part, a taint."""
+        draw, spec = self._rng.random, made["spec"]
+        spec["allocatePolicy"] = self._rng.choice(("Aligned", "Restricted", "Restricted"))
+        notes: Json = {}
+        if draw() < 0.3:
+            notes[names.ANNOTATION_NODE_RESERVATION] = '{"resources":{"cpu":"700m"}}'
+        if draw() < 0.3:
+            notes[names.ANNOTATION_RESERVATION_RESTRICTED] = '{"resources":["cpu"]}'
+        if draw() < 0.3:
+            spec["template"]["spec"]["containers"][0]["resources"]["requests"]["pods"] = str(self._rng.choice((1, 2)))
+        if self._is_tainted:
+            spec["taints"] = [{"key": "kept", "effect": "NoSchedule"}]
+        made["metadata"] |= {
+            "annotations": notes,
+            "labels": {names.LABEL_RESERVATION_ORDER: self._rng.choice(("", "1", "-2", "x"))},
+        }
+
+    def wishes(self, user: int) -> dict[str, str]:
+        """Annotations of a user."""
+        wishes: dict[str, str] = {}
+        if self._is_tainted and user != 1:
+            wishes[names.ANNOTATION_RESERVATION_AFFINITY] = '{"tolerations":[{"key":"kept","operator":"Exists"}]}'
+        if self._rng.random() < 0.2:
+            wishes[names.ANNOTATION_RESERVATION_EXACT] = '{"resourceNames":["cpu"]}'
+        return wishes
 
 
 def _moment(at_s: float) -> str:

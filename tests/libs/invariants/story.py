@@ -121,10 +121,18 @@ class Story:
         body = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
         self.put("pods", name, body, "default")
 
-    def reservation(self, name: str = "r", cpu: str = "4", node: str = "n1", app: str = "db") -> None:
+    def reservation(
+        self,
+        name: str = "r",
+        cpu: str = "4",
+        node: str = "n1",
+        app: str = "db",
+        notes: Mapping[str, str] = {},
+        **spec: Any,
+    ) -> None:
         body = {
-            "metadata": {"annotations": {names.ANNOTATION_PLAN: "made"}},
-            "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": app}}}]},
+            "metadata": {"annotations": {names.ANNOTATION_PLAN: "made", **notes}},
+            "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": app}}}], **spec},
             "status": {"phase": "Available", "nodeName": node, "allocatable": {"cpu": cpu}},
         }
         self.put("reservations", name, body)

@@ -200,3 +200,59 @@ def test_a_decision_in_doubt_excuses_nobody_else_of_its_node() -> None:
     story.place("large")
     assert story.observer.capacity.doubt.of == {"uid-doubtful"}
     assert story.broken == ["I10b"]
+
+
+# --- as it demands (I29) ---------------------------------------------------------------------------------------------
+
+
+def draws(story: Story, name: str, cpu: str = "2", **labels: str) -> None:
+    story.pod(name, cpu, app="db", **labels)
+    story.place(name, reservation="r", reservation_uid="uid-r")
+
+
+def by_the_terms(story: Story) -> None:
+    story.reservation(allocatePolicy="Restricted", allocateOnce=False)
+    draws(story, "user-a")
+    draws(story, "user-b")
+
+
+def beyond_its_amounts(story: Story) -> None:
+    by_the_terms(story)
+    draws(story, "user-c")
+
+
+def into_the_inner_part(story: Story) -> None:
+    notes = {names.ANNOTATION_NODE_RESERVATION: '{"resources":{"cpu":"1"}}'}
+    story.reservation(allocatePolicy="Restricted", allocateOnce=False, notes=notes)
+    draws(story, "user-a", cpu="4")
+
+
+def past_a_taint(story: Story) -> None:
+    story.reservation(taints=[{"key": "k", "effect": "NoSchedule"}])
+    draws(story, "user-a")
+
+
+def past_the_mark(story: Story) -> None:
+    story.reservation(unschedulable=True)
+    draws(story, "user-a")
+
+
+def a_pod_that_wants_none(story: Story) -> None:
+    story.reservation()
+    draws(story, "user-a", **{names.LABEL_RESERVATION_IGNORED: "true"})
+
+
+@pytest.mark.parametrize(
+    "fault", [beyond_its_amounts, into_the_inner_part, past_a_taint, past_the_mark, a_pod_that_wants_none]
+)
+def test_used_otherwise_than_it_demands(fault: Callable[[Story], None]) -> None:
+    story = stage()
+    fault(story)
+    assert story.broken == ["I29"], [str(each) for each in story.observer.violations]
+
+
+def test_used_as_it_demands() -> None:
+    story = stage()
+    by_the_terms(story)
+    assert story.broken == []
+    assert story.observer.verdicts.judgements["I29"] >= 4

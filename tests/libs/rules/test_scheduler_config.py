@@ -645,7 +645,6 @@ def test_default_constraints_are_checked_as_those_of_pods() -> None:
     [
         ("NodeName", {"a": 1}, "name"),
         ("SelectorSpread", {"a": 1}, "name"),
-        ("Reservation", {"gcDurationSeconds": 1}, ""),
         ("Coscheduling", {"defaultTimeout": "1s"}, ""),
     ],
 )

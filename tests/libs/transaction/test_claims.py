@@ -89,6 +89,7 @@ FILLED = claims.Claim(
     is_bound=True,
     unreadable=("devices",),
     before=(Step(action="provision-volume", claim="c"),),
+    inner={names.CPU: 500},
 )
 """No field has its default value."""
 

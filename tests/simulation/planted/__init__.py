@@ -134,6 +134,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "reserved elsewhere": Bug(
         "a Reservation is bound to another node", writer.reserved_on_another_node, run_profiles.BOOKINGS
     ),
+    "restricted": Bug(
+        "users of a Restricted Reservation take the rest from the node",
+        solver.restricted_as_aligned,
+        run_profiles.RESTRICTED,
+    ),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(
         "Reservations expire after a third of their time", managers.expires_early, run_profiles.BOOKINGS

@@ -8,10 +8,22 @@ from typing import Final
 from tests.simulation.planted.users import CARD, crowd
 from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Json, Size, Timed
 
+from berth.contracts import names
 from berth.simcluster.generate.build import pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 TTLS_S: Final = (5, 15, 30)
+
+
+def restricted(rng: random.Random, size: Size) -> list[Timed]:
+    """Restricted ones, of which users may not have all: those who want a whole card's share go elsewhere."""
+    done = bookings(rng, size)
+    for timed in done:
+        made = timed.action.body if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation":
+            made["spec"]["allocatePolicy"] = "Restricted"
+            made["metadata"]["annotations"] = {names.ANNOTATION_NODE_RESERVATION: '{"resources":{"cpu":"500m"}}'}
+    return done
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:

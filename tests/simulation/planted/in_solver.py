@@ -27,8 +27,10 @@ from berth.placement_solver.core.constraints.node_unschedulable import NodeUnsch
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas, limits_anything
+from berth.placement_solver.core.verify import reservations as verify_reservations
 from berth.placement_solver.readiness import Readiness
 from berth.placement_solver.tidying import Tidying
+from berth.rules import reservation_fit
 from berth.rules.taints import Tolerations
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, Name
@@ -49,6 +51,14 @@ def unexpected(family: str) -> Planted:
         return made
 
     return patch.object(ledger, "_headers", headers)
+
+
+def restricted_as_aligned() -> Planted:
+    """Users of a Restricted Reservation take the rest from the node."""
+    stack = ExitStack()
+    for module in (reservation_fit, verify_reservations):
+        stack.enter_context(patch.object(module, "reservation_lacks", lambda *_, **__: iter(())))
+    return stack
 
 
 def stages_expect_what_is_read() -> Planted:

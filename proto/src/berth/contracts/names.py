@@ -149,7 +149,7 @@ ANNOTATION_QUOTA_NON_PREEMPTIBLE_USED = QUOTA_PREFIX + "non-preemptible-used"
 # --- reservations ----------------------------------------------------------------------------------------------------
 
 LABEL_RESERVATION_ORDER = "scheduling.koordinator.sh/reservation-order"
-"""Reservation: which is used first, a positive integer as text; smaller goes first."""
+"""Reservation: which is used first, an integer as text other than 0; smaller goes first."""
 LABEL_RESERVATION_IGNORED = "scheduling.koordinator.sh/reservation-ignored"
 """Pod: `true` lets it fill reserved but idle capacity."""
 ANNOTATION_RESERVATION_AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
@@ -170,6 +170,8 @@ ANNOTATION_NODE_BANDWIDTH = "node.koordinator.sh/network-bandwidth"
 """Node: its total network bandwidth in bits a second, a quantity."""
 LABEL_OPERATING_MODE = "scheduling.koordinator.sh/operating-mode"
 """Pod: `Reservation` makes it a placeholder whose capacity its owners take over."""
+ANNOTATION_RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
+"""Set on the pod that stands for a Reservation: its name."""
 ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 """Set on the pod that stands for a Reservation; users may not set it."""
 

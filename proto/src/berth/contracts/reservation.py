@@ -14,7 +14,8 @@ class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity
     be ahead of the object's status. `usable` is true while new owners may be placed into it. `amounts` is the capacity,
     empty unless it is Available. `owners` is empty, and nobody's, when one of them cannot be read. `order` 0 means that
     none was given, `restricted` are the resources to which the Restricted policy is narrowed. `revision` is the
-    resource version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never.
+    resource version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never. `inner`
+    is what of the amounts its users never get.
     """
 
     name: str
@@ -34,3 +35,4 @@ class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity
     unschedulable: bool = False
     expires_at: float = 0.0
     problems: list[Problem] = []
+    inner: dict[str, Integer] = {}

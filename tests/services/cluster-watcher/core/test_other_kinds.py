@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, pack
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, Kind
-from berth.contracts import names, state
+from berth.contracts import kube, names, state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
+from berth.rules.reservation_stand_in import stand_in
+from berth.testing.vectors import cases
+from berth.transaction.claims import of_reservation
 
 KIND = {kind.prefix: kind for kind in (*KINDS, CONFIG_MAPS)}
 META = {
@@ -315,7 +318,12 @@ def test_reservation() -> None:
     template = seen.template
     assert (seen.namespace, seen.required_node, seen.ttl_s, seen.expires) == ("team", "n1", 5400.0, "")
     assert (template.priority, template.requests, template.node_selector) == (5, {"cpu": 2000}, {"zone": "a"})
-    assert (template.labels, template.annotations) == ({"l": "1"}, {})
+    marks = {
+        names.ANNOTATION_RESERVE_POD: "true",
+        names.ANNOTATION_RESERVATION_NAME: "a.b",
+        names.ANNOTATION_RESERVATION_NODE: "n1",
+    }
+    assert (template.labels, template.annotations) == ({"l": "1"}, {names.ANNOTATION_ATTEMPT: "2", **marks})
     assert template.constraints == ["spec.template.spec.volumes[1].flexVolume"]
     assert (seen.allocate_once, seen.allocate_policy, seen.unschedulable, seen.pre_allocation) == (
         False,
@@ -335,6 +343,27 @@ def test_reservation() -> None:
         "spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
         "status.allocated[cpu]",
     ]
+
+
+@pytest.mark.parametrize("case", cases("reservation/reserve_pod"))
+def test_what_stands_in_for_a_reservation(case: dict[str, Any]) -> None:
+    told, expect = case["given"]["reservation"], case["expect"]
+    template = told["template"]
+    requests = {name: str(amount) for name, amount in template["requests"].items()}
+    pod_spec = {key: template[key] for key in ("nodeName", "schedulerName", "priority") if key in template}
+    spec = {**pod_spec, "containers": [{"resources": {"requests": requests}}]}
+    meta = {key: template[key] for key in ("namespace", "labels", "annotations")}
+    item = {"spec": {"template": {"metadata": meta, "spec": spec}}, "status": told["status"]}
+    metadata = {key: told.get(key, {}) for key in ("name", "uid", "labels", "annotations")}
+    seen = read("reservation", item, **metadata)
+    read_item = msgspec.convert({"metadata": metadata, **item}, kube.Reservation)
+    assert read_item.spec.template is not None
+    placed_as = stand_in(read_item.metadata, read_item.spec.template)
+    assert (seen.uid, seen.namespace, seen.node) == (expect["uid"], expect["namespace"], expect["nodeName"])
+    assert (placed_as.labels, placed_as.annotations) == (expect["labels"], expect["annotations"])
+    assert seen.template.labels == expect["labels"]
+    assert (seen.template.scheduler, seen.template.priority) == (expect["schedulerName"], expect["priority"])
+    assert of_reservation(seen).amounts == expect["requests"]
 
 
 @pytest.mark.parametrize(

@@ -298,14 +298,14 @@ def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -
     run = solving()
     run.node("n")
     wrong = pod("p").requests(cpu=1)
-    for name in (names.ANNOTATION_GANG_TOPOLOGY, names.ANNOTATION_RESERVATION_EXACT):
+    for name in (names.ANNOTATION_GANG_TOPOLOGY, names.ANNOTATION_TOPOLOGY_SELECTOR):
         wrong.annotation(name, "{}")
     run.pod(wrong)
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
     assert text.endswith(
-        f"To repair: remove metadata.annotations[{names.ANNOTATION_GANG_TOPOLOGY}] and "
-        f"remove metadata.annotations[{names.ANNOTATION_RESERVATION_EXACT}]."
+        f"To repair: remove metadata.annotations[{names.ANNOTATION_TOPOLOGY_SELECTOR}] and "
+        f"remove metadata.annotations[{names.ANNOTATION_GANG_TOPOLOGY}]."
     )
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1

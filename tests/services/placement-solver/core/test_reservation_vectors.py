@@ -10,15 +10,19 @@ import pytest
 
 from berth.contracts import kube, names
 from berth.contracts.state import Node, Pod, Reservation
-from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.reserved import Known, Reservations, reservation_request_of, shortage
+from berth.placement_solver.core.reserved import Offer, Reservations
+from berth.placement_solver.core.reserved_choice import usable
 from berth.reservation_manager.core.life import User, live
 from berth.reservation_manager.core.reserved_capacity import capacity_of
+from berth.resources.amounts import format_amounts
+from berth.rules.reservation_match import ReservationRequest, reservation_request_of
+from berth.rules.reservation_owners import PodIdentity
 from berth.testing.builders import pod
 from berth.testing.vectors import cases
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, of_reservation
 
 
 class World:
@@ -36,7 +40,7 @@ class World:
             node="n",
             allocatable=amounts,
         )
-        self.capacity.apply(Claim(("", "r"), "r-1", "n", amounts, is_reservation=True), 1)
+        self.capacity.apply(of_reservation(self.reservation), 1)
         self.reservations = Reservations()
         life = live(self.reservation, [], node_is_gone=False, now=0.0)
         self.reservations.see(self.reservation.name, capacity_of(self.reservation, life))
@@ -45,8 +49,8 @@ class World:
         self.capacity.apply(Claim(("default", uid), uid, "n", amounts, reservation="r-1"), 1)
 
     @property
-    def held(self) -> tuple[Known, Reserved]:
-        return self.reservations.known["r-1"], self.capacity.reserved["r-1"]
+    def held(self) -> Offer:
+        return Offer(self.reservations.known["r-1"], self.capacity.reserved["r-1"])
 
 
 def asking(given: dict[str, Any]) -> Pod:
@@ -59,6 +63,8 @@ def asking(given: dict[str, Any]) -> Pod:
             terms = {"reservationSelectorTerms": affinity.pop("requiredTerms")}
             affinity["requiredDuringSchedulingIgnoredDuringExecution"] = terms
         builder.annotation(names.ANNOTATION_RESERVATION_AFFINITY, json.dumps(affinity))
+    if "exactMatch" in given:
+        builder.annotation(names.ANNOTATION_RESERVATION_EXACT, json.dumps({"resourceNames": given["exactMatch"]}))
     return builder.build(1)
 
 
@@ -78,9 +84,9 @@ def test_a_reservation_matches_a_pod(case: dict[str, Any]) -> None:
     wish = reservation_request_of(asking(given["pod"]))
     assert wish is not None
     assert wish.problem is None
-    found = [known.capacity.name for known, _ in world.reservations.candidates(wish, world.capacity)]
+    found = [offer.name for offer in world.reservations.matching(wish, world.capacity)]
     assert found == ([told["name"]] if case["expect"]["match"] else [])
-    ((_, _, failed),) = world.reservations.checked(wish, world.capacity)
+    ((_, failed),) = world.reservations.checked(wish, world.capacity)
     assert (failed or "matched") == case["expect"]["reason"]
 
 
@@ -92,19 +98,24 @@ def test_the_restricted_policy_binds_the_named_resources(case: dict[str, Any]) -
         notes[names.ANNOTATION_RESERVATION_RESTRICTED] = json.dumps({"resources": given["options"]})
     amounts = dict.fromkeys(given["allocatableNames"], 1)
     world = World({}, amounts, annotations=notes, allocate_policy="Restricted")
-    refusal = shortage(*world.held, dict.fromkeys({*amounts, *(given["options"] or ())}, 2))
-    assert refusal is not None
-    assert refusal.message == f"reservation r: Insufficient {', '.join(case['expect']['names'])}"
+    asked = dict.fromkeys({*amounts, *(given["options"] or ())}, 2)
+    wish = ReservationRequest(PodIdentity("default", "p"), must=True, requests=asked)
+    best_first, (refusal,) = usable(wish, [world.held], world.capacity.nodes, ())
+    assert list(best_first) == []
+    lacking = [f"Insufficient {name}" for name in case["expect"]["names"]]
+    assert refusal.message == f"reservation r: {', '.join(lacking)}"
 
 
 @pytest.mark.parametrize("case", cases("reservation/available_amounts"))
 def test_what_is_left_of_a_reservation(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     assert sorted(given["names"]) == sorted(given["allocatable"])
-    world = World({}, given["allocatable"], allocate_once=False)
+    text = json.dumps({"resources": format_amounts(given.get("reserved", {}))})
+    notes = {names.ANNOTATION_NODE_RESERVATION: text}
+    world = World({}, given["allocatable"], allocate_once=False, annotations=notes)
     for place, owner in enumerate(given["owners"]):
         world.use(f"p{place}", owner)
     users = [User(f"p{place}", "default", f"p{place}", owner) for place, owner in enumerate(given["owners"])]
     assert live(world.reservation, users, node_is_gone=False, now=0.0).allocated == expect["allocated"]
     # The solver never gives out what is not there: an over-used reservation has nothing left.
-    assert world.held[1].amounts == {name: max(0, amount) for name, amount in expect["available"].items()}
+    assert world.held.holder.offered.amounts == {name: max(0, amount) for name, amount in expect["available"].items()}

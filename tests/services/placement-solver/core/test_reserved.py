@@ -20,7 +20,8 @@ from berth.contracts.state import Node
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.reserved import ReservationRequest, Reservations
+from berth.placement_solver.core.reserved import Reservations
+from berth.rules.reservation_match import ReservationRequest
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 from berth.transaction.claims import Claim
 
@@ -108,9 +109,9 @@ def test_an_owner_finds_all_of_its_reservations_and_no_other(
         reservations.see(name, None if owned_by is None else available(name, uid, owned_by))
     wish = ReservationRequest(pod)
     expected = {uid for uid, known in reservations.known.items() if compile_owners(known.capacity.owners).accept(pod)}
-    found = [known.capacity.uid for known, _ in reservations.candidates(wish, capacity)]
+    found = [offer.known.capacity.uid for offer in reservations.matching(wish, capacity)]
     assert sorted(found) == sorted(expected)
-    checked = {known.capacity.uid: failed for known, _, failed in reservations.checked(wish, capacity)}
+    checked = {offer.known.capacity.uid: failed for offer, failed in reservations.checked(wish, capacity)}
     assert checked == {uid: None if uid in expected else "owners" for uid in reservations.known}
 
 
@@ -138,5 +139,5 @@ def test_reservations_of_others_are_not_looked_at() -> None:
     capacity = holding([*(f"u{index}" for index in range(200)), "mine"])
     reservations.known = Watched(reservations.known)  # type: ignore[assignment]
     wish = ReservationRequest(PodIdentity("default", "p", "uid-p", {"team": "a", "job": "j1"}))
-    assert [known.capacity.name for known, _ in reservations.candidates(wish, capacity)] == ["mine"]
+    assert [offer.name for offer in reservations.matching(wish, capacity)] == ["mine"]
     assert set(looked_at) <= {"mine", "u0"}  # one of them stands under the label that all of them have

@@ -232,7 +232,7 @@ def test_restricted_means_from_the_reservation_alone(run: Any) -> None:
     run.node("n0", cpu=9000)
     reserve(run, allocate_policy="Restricted")
     run.pod(pod("p").requests(cpu=5000).annotation(names.ANNOTATION_RESERVATION_AFFINITY, '{"name":"r"}'))
-    assert told(run.round()) == ["reservation r: Insufficient cpu"]
+    assert told(run.round()) == ["reservation r: Insufficient cpu, requested: 5000, used: 0, capacity: 4000"]
 
 
 def test_the_rest_comes_from_the_node(run: Any) -> None:

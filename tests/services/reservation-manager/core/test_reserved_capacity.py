@@ -60,5 +60,5 @@ def test_problems_name_their_field():
 def test_restricted_names_and_orders_as_people_write_them():
     notes = {names.ANNOTATION_RESERVATION_RESTRICTED: '{"resources":["memory","cpu"]}'}
     assert reserved(make(annotations=notes)).restricted == ["cpu", "memory"]
-    for text in ("", "x", "-3", "9" * 60):
-        assert reserved(make(labels={names.LABEL_RESERVATION_ORDER: text})).order == 0
+    for text, order in (("", 0), ("x", 0), ("-3", -3), ("9" * 60, 0)):
+        assert reserved(make(labels={names.LABEL_RESERVATION_ORDER: text})).order == order

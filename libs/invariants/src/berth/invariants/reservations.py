@@ -11,6 +11,7 @@ from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_cor
 from berth.invariants.report import Finding
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
+from berth.rules.reservation_inner import inner_part_of, kept_of
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
 AVAILABLE = "Available"
@@ -79,7 +80,8 @@ def _amounts_given_away(
         left = 0
         for reservation in reservations:
             used = sum(h.amounts.get(name, 0) for h in holders if h.reservation == reservation.metadata.uid)
-            left += max(0, amounts_of(reservation.status.allocatable).get(name, 0) - used)
+            inner = inner_part_of(reservation.metadata.annotations or {})[0]
+            left += kept_of(amounts_of(reservation.status.allocatable).get(name, 0), used, inner.get(name, 0))
         if left and held + left > offered.get(name, 0):
             text = f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
             yield Finding(f"node {node}, {name}", text)

@@ -55,7 +55,7 @@ def compile_owners(owners: Sequence[ReservationOwner], field: str = "spec.owners
 
 
 def owner_keys(owner: ReservationOwner) -> Iterator[tuple[OwnerKey, ...]]:
-    """Sets of keys, of each of which a pod that this owner accepts has at least one (`pod_keys`).
+    """Sets of keys, of each of which a pod that this owner accepts has at least one.
 
     None where the owner names nothing: it has to be compared with every pod.
     """
@@ -73,18 +73,6 @@ def owner_keys(owner: ReservationOwner) -> Iterator[tuple[OwnerKey, ...]]:
         for each in owner.label_selector.match_expressions or ():
             if each.operator == "In":
                 yield tuple(("label", each.key, value) for value in each.values or ())
-
-
-def pod_keys(pod: PodIdentity) -> Iterator[OwnerKey]:
-    """Everything of this pod that an owner may name."""
-    yield "namespace", pod.namespace, ""
-    yield "object.uid", pod.uid, ""
-    yield "object.name", pod.name, ""
-    for reference in pod.owners:
-        yield "controller.uid", reference.uid, ""
-        yield "controller.name", reference.name, ""
-    for key, value in pod.labels.items():
-        yield "label", key, value
 
 
 def _named_keys(what: str, wanted: ObjectReference | ControllerReference) -> Iterator[tuple[OwnerKey, ...]]:

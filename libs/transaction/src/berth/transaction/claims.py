@@ -18,6 +18,7 @@ from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
 from berth.rules.records import registry
 from berth.rules.records.evidence import by_number, held_by_pod, held_by_reservation, within
+from berth.rules.reservation_inner import inner_part_of
 
 Name = tuple[str, str]
 """Namespace and name; a Reservation has the empty namespace."""
@@ -35,7 +36,7 @@ class Claim(NamedTuple):
     knows which it is (`berth.rules.records.evidence.blocked`), so that nothing of that kind can be given out safely on
     that node: it has no record that can be read, or kubelet has picked it.
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
-    volumes is promised to nobody else.
+    volumes is promised to nobody else. `inner` is what of a reservation its users never get.
     """
 
     name: Name
@@ -53,6 +54,7 @@ class Claim(NamedTuple):
     is_bound: bool = False
     unreadable: tuple[str, ...] = ()
     before: tuple[Step, ...] = ()
+    inner: Amounts = {}
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
@@ -80,6 +82,7 @@ TAKES: Final = (
     "reservation",
     "is_reservation",
     "unreadable",
+    "inner",
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound")
@@ -173,4 +176,5 @@ def of_reservation(reservation: Reservation) -> Claim:
         is_reservation=True,
         is_bound=True,
         unreadable=held.unreadable,
+        inner=inner_part_of(reservation.annotations)[0],
     )

@@ -1,4 +1,5 @@
-"""Reservations at every moment: who may draw on one, and whether strangers leave free what it holds (I10, I10b)."""
+"""Reservations at every moment: who may draw on one, whether strangers leave free what it holds (I10,
+I10b), and whether it is used as it demands (I29)."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
 from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.reserved_terms import Terms, overdrawn, terms_of, unmet
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE
+from berth.rules.reservation_inner import kept_of
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
 
@@ -35,6 +38,13 @@ class Kept:
     is_for_one: bool = True
     owners: CompiledOwners | None = None
     owners_since_s: float = field(default=0.0)
+    terms: Terms | None = None
+    terms_since_s: float = field(default=0.0)
+
+    def kept(self, name: str, used: int) -> int:
+        """What of an amount stays kept beside what users take."""
+        inner = self.terms.inner.get(name, 0) if self.terms is not None and self.is_placed else 0
+        return kept_of(self.amounts.get(name, 0), used, inner)
 
 
 class Reserved:
@@ -50,6 +60,7 @@ class Reserved:
         self._taken: dict[str, tuple[Any, ...]] = {}
         self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
         self._seen: dict[str, Watched] = {}
+        self._terms: dict[str, tuple[Terms, float]] = {}
 
     def see(self, data: Mapping[str, Any], now: Watched) -> None:
         """A Reservation as it is now."""
@@ -61,6 +72,9 @@ class Reserved:
             since_s = self._capacity.sight.now_s if known is not None else -1e18
             self._specs[now.uid] = (owners, since_s, compile_owners(read), spec.get("allocateOnce") is not False)
         self._seen[now.name[1]] = now
+        terms, had = terms_of(data), self._terms.get(now.uid)
+        if had is None or had[0] != terms:
+            self._terms[now.uid] = (terms, self._capacity.sight.now_s if had is not None else -1e18)
         if now.node and now.is_live and now.plan:
             devices = minors_of(now.node, now.devices)
             self._hold(Kept(now.name[1], now.uid, now.node, now.amounts, devices, is_placed=True))
@@ -71,6 +85,7 @@ class Reserved:
         """A Reservation was deleted."""
         self._drop(uid)
         self._specs.pop(uid, None)
+        self._terms.pop(uid, None)
         self._seen = {name: each for name, each in self._seen.items() if each.uid != uid}
 
     def claim(self, name: str, decision: Decision | None) -> None:
@@ -100,6 +115,7 @@ class Reserved:
             evidence = f"{text} is decided for {decision.node} out of reservation {reserved.name} on {reserved.node}"
             self._verdicts.add("I10", subject, evidence)
         self._judge_owner(decision, reserved, subject)
+        self._judge_terms(decision, reserved, subject)
 
     def changed(self, uid: str, pod: Watched, decision: Decision | None) -> None:
         """What this pod holds may have changed."""
@@ -114,6 +130,7 @@ class Reserved:
             self._users[uid] = used
             if is_new:
                 self._judge_single_use(used, hold)
+                self._judge_restricted(used, hold)
         else:
             self._users.pop(uid, None)
         # A bind takes nothing: strangers may have come since its decision.
@@ -134,6 +151,8 @@ class Reserved:
         spec = self._specs.get(reserved.uid)
         if spec is not None:
             reserved.owners_since_s, reserved.owners, reserved.is_for_one = spec[1], spec[2], spec[3]
+        if reserved.uid in self._terms:
+            reserved.terms, reserved.terms_since_s = self._terms[reserved.uid]
         known = self._by_uid.get(reserved.uid)
         if known is not None and known.node != reserved.node:
             self._on_node[known.node].discard(reserved.uid)
@@ -161,6 +180,40 @@ class Reserved:
         identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
         if pod.uid == decision.uid and not reserved.owners.accept(identity):
             self._verdicts.add("I10", subject, f"{pod.text} draws on reservation {reserved.name} and is no owner of it")
+
+    def _judge_terms(self, decision: Decision, reserved: Kept, subject: str) -> None:
+        pod = self._pods.get((decision.namespace, decision.name))
+        if pod is None or reserved.terms is None or pod.uid != decision.uid:
+            return
+        self._verdicts.judged("I29")
+        identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
+        amounts = decision.allocation.amounts
+        failed = unmet(reserved.terms, reserved.amounts, identity, pod.annotations, amounts)
+        if not failed:
+            return
+        if not self._capacity.sight.has_seen(Reader.RESERVATION, reserved.terms_since_s):
+            self._verdicts.excused("I29", self._capacity.sight.excuse(reserved.terms_since_s))
+        else:
+            text = f"{pod.text} draws on reservation {reserved.name}, which it does not match: {failed}"
+            self._verdicts.add("I29", subject, text)
+
+    def _judge_restricted(self, used: str, hold: Hold) -> None:
+        reserved = self._by_uid.get(used)
+        if reserved is None or reserved.terms is None or not hold.is_ours:
+            return
+        others = [uid for uid, each in self._users.items() if each == used and uid != hold.uid]
+        holds = [self._capacity.holds[uid] for uid in others if self._capacity.holds[uid].is_ours]
+        self._verdicts.judged("I29")
+        beyond = list(overdrawn(reserved.terms, reserved.amounts, hold.amounts, (each.amounts for each in holds)))
+        if not beyond:
+            return
+        if self._capacity.doubt.covers((hold.uid, *(each.uid for each in holds))):
+            self._verdicts.excused("I29", Excuse.LOSS)
+        elif not self._capacity.sight.has_seen(Reader.RESERVATION, reserved.terms_since_s):
+            self._verdicts.excused("I29", self._capacity.sight.excuse(reserved.terms_since_s))
+        else:
+            text = f"{hold.text} takes of reservation {reserved.name} {', '.join(beyond)}"
+            self._verdicts.add("I29", f"reservation {reserved.name}, {hold.text}", text)
 
     def _judge_single_use(self, used: str, hold: Hold) -> None:
         reserved = self._by_uid.get(used)
@@ -200,7 +253,7 @@ class Reserved:
             if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
-            left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
+            left = sum(each.kept(name, self._used(each, holds, name)) for each in here)
             if not left or held + left <= limit.amounts.get(name, 0):
                 continue
             most = limit.most(name, lambda at_s: self._capacity.sight.has_seen(Reader.SOLVER, at_s))

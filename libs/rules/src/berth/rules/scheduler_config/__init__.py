@@ -28,6 +28,7 @@ from berth.rules.scheduler_config.args import (
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
 from berth.rules.scheduler_config.read import read_scheduler_config
+from berth.rules.scheduler_config.reservation import ReservationArgs
 from berth.rules.scheduler_config.shapes import Args
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "PodTopologySpreadArgs",
     "PreemptionArgs",
     "Profile",
+    "ReservationArgs",
     "Resource",
     "ScarceArgs",
     "SchedulerConfig",

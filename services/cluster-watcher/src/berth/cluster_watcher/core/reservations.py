@@ -15,6 +15,7 @@ from berth.contracts.kube import Meta, PodTemplate, ReservationSpec, Reservation
 from berth.contracts.names import LABEL_PRIORITY
 from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
+from berth.rules.reservation_stand_in import stand_in
 from berth.rules.salvage import read_part
 
 TTL_DEFAULT_S: Final = 86_400.0
@@ -44,10 +45,11 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         found.append(("spec.template", "is missing"))
     pod = spec.template or PodTemplate()
     annotations = carried(meta.annotations)
+    placed_as = stand_in(meta, pod)
     template = template_of(
         pod.spec,
-        pod.metadata.labels,
-        carried(pod.metadata.annotations),
+        placed_as.labels,
+        carried(placed_as.annotations),
         found,
         path="spec.template.spec",
         default_priority=_priority(meta.labels or {}, found),

@@ -18,6 +18,7 @@ from berth.rules.node_fit import node_fit
 from berth.rules.ports import UsedPorts, read_port
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked, called, whole
+from berth.rules.reservation_inner import kept_of
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, of_decision
 
@@ -137,5 +138,5 @@ def _left_of_reservations(claims: Sequence[Claim], name: str) -> int:
     for reservation in claims:
         if reservation.is_reservation:
             used = _sum((claim for claim in claims if claim.reservation == reservation.uid), name)
-            total += max(0, reservation.amounts.get(name, 0) - used)
+            total += kept_of(reservation.amounts.get(name, 0), used, reservation.inner.get(name, 0))
     return total

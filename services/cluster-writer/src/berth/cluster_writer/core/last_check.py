@@ -18,6 +18,7 @@ from berth.contracts.ledger import Decision, Grant
 from berth.rules.devices.kubelet_counts import given_both_ways, is_uncounted, shown_at_zero
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked, called, whole
+from berth.rules.reservation_inner import kept_of
 from berth.transaction.claims import Claim, of_decision
 
 DEVICES = "DeviceShare"
@@ -124,6 +125,6 @@ def _total(held: Sequence[tuple[Claim, Mapping[str, int]]], name: str) -> int:
         amount = amounts.get(name, 0)
         if claim.is_reservation:
             drawn = sum(other.get(name, 0) for user, other in held if user.reservation == claim.uid)
-            amount = max(0, amount - drawn)
+            amount = kept_of(amount, drawn, claim.inner.get(name, 0) if amounts is claim.amounts else 0)
         total += amount
     return total

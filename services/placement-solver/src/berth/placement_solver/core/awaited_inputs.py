@@ -12,8 +12,8 @@ from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.awaited_reservations import AwaitedReservations
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.reserved import reservation_request_of
 from berth.placement_solver.core.waits import WORKED_OUT_S, Wait
+from berth.rules.reservation_match import reservation_request_of
 
 
 class AwaitedInputs:

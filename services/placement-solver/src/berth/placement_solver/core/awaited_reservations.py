@@ -14,7 +14,7 @@ from berth.contracts.kube import ReservationOwner
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.placement_solver.core.owner_index import OwnerIndex
-from berth.placement_solver.core.reserved import ReservationRequest
+from berth.rules.reservation_match import ReservationRequest
 from berth.rules.reservation_owners import CompiledOwners, compile_owners
 from berth.transaction.book import FINISHED_PHASES
 

@@ -20,9 +20,9 @@ from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit, spec_of
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.reasons import refusals_of
-from berth.placement_solver.core.reserved import reservation_request_of
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
+from berth.rules.reservation_match import reservation_request_of
 
 
 class Batches:

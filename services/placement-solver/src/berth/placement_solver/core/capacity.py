@@ -21,6 +21,8 @@ from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import BesideAmounts, Tally
 from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.rules.ports import read_port
+from berth.rules.reservation_fit import allocated_of
+from berth.rules.reservation_inner import kept_of
 from berth.transaction.claims import Claim, Name
 
 NOTHING: Final[tuple[Grant, ...]] = ()
@@ -34,12 +36,24 @@ class Reserved:
     users: dict[tuple[Name, str], Claim] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
     grants: tuple[Grant, ...] = NOTHING
+    used: dict[str, int] = field(default_factory=dict)
+    """What its users take of what it holds."""
 
     @property
     def remainder(self) -> Claim:
         """What is kept for further users, as a claim. A record that cannot be read is no part of it: it blocks the
         node for users as well."""
         return self.claim._replace(amounts=self.amounts, grants=self.grants, unreadable=())
+
+    @property
+    def offered(self) -> Claim:
+        """What of the remainder a user may take: without the inner part."""
+        inner = self.claim.inner
+        if not inner:
+            return self.remainder
+        return self.remainder._replace(
+            amounts={name: max(0, amount - inner.get(name, 0)) for name, amount in self.amounts.items()}
+        )
 
 
 class Capacity:
@@ -155,7 +169,11 @@ class Capacity:
         row = self.nodes.row(holder.claim.node)
         if sign > 0:
             users = [user for user in holder.users.values() if user.node == holder.claim.node]
-            holder.amounts = left_over(holder.claim.amounts, (user.amounts for user in users))
+            held, inner = holder.claim.amounts, holder.claim.inner
+            holder.used = allocated_of((user.amounts for user in users), held)
+            holder.amounts = {
+                name: kept_of(amount, holder.used.get(name, 0), inner.get(name, 0)) for name, amount in held.items()
+            }
             holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
         self.nodes.take(row, holder.amounts, sign, slots=0)
         if holder.grants:

@@ -41,7 +41,6 @@ DEVICE_ANNOTATIONS: Final = (
 UNSUPPORTED_ANNOTATIONS: Final = (
     names.ANNOTATION_TOPOLOGY_SELECTOR,
     names.ANNOTATION_GANG_TOPOLOGY,
-    names.ANNOTATION_RESERVATION_EXACT,
 )
 """Annotations that change where a pod may go, in ways that Berth does not honour yet."""
 DEVICE_LABELS: Final = (names.LABEL_GPU_ISOLATION,)

@@ -1,24 +1,33 @@
-"""Reservations by what their owners name, so that a pod is compared with those only that may be meant for it."""
+"""Reservations by what their owners name, so that a pod is compared with those only that may be meant for it.
+
+Almost every pod is meant by none of them, and asks all the same: a few look-ups by text are all that it pays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from berth.contracts.kube import ReservationOwner
-from berth.rules.reservation_owners import OwnerKey, PodIdentity, owner_keys, pod_keys
+from berth.rules.reservation_owners import OwnerKey, PodIdentity, owner_keys
+
+Found: TypeAlias = dict[str, None]
+NOBODY: Final[Found] = {}
 
 
 class OwnerIndex:
     """Ids of Reservations under the keys of their owners. An owner stands under the keys that fewest others have."""
 
     def __init__(self) -> None:
-        self._by_key: dict[OwnerKey, dict[str, None]] = {}
+        self._labels: dict[tuple[str, str], Found] = {}
+        self._by_kind: dict[str, dict[str, Found]] = {}  # what else is named, by what it is
         self._keys_of: dict[str, list[OwnerKey]] = {}
-        self._any: dict[str, None] = {}  # with an owner that names nothing
+        self._any: Found = {}  # with an owner that names nothing
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._by_key.clear()
+        self._labels.clear()
+        self._by_kind.clear()
         self._keys_of.clear()
         self._any.clear()
 
@@ -30,27 +39,66 @@ class OwnerIndex:
             if choice is None:
                 self._any[uid] = None
             for key in choice or ():
-                self._by_key.setdefault(key, {})[uid] = None
+                self._under(key)[uid] = None
                 keys.append(key)
 
     def remove(self, uid: str) -> None:
         """Forget a Reservation."""
         self._any.pop(uid, None)
         for key in self._keys_of.pop(uid, ()):
-            under = self._by_key.get(key)
-            if under is not None:
-                under.pop(uid, None)
-                if not under:
-                    del self._by_key[key]
+            under = self._under(key)
+            under.pop(uid, None)
+            if not under:
+                self._drop(key)
 
-    def may_accept(self, pod: PodIdentity) -> Iterator[str]:
-        """The ids, each once, of all Reservations that accept the pod, and of some that do not."""
-        if not self._by_key:
-            return iter(self._any)
-        found = dict(self._any)
-        for key in pod_keys(pod):
-            found.update(self._by_key.get(key, ()))
-        return iter(found)
+    def may_accept(self, pod: PodIdentity) -> Found:
+        """The ids of all Reservations that accept the pod, and of some that do not. Not to be changed."""
+        found: Found = dict(self._any) if self._any else NOBODY
+        if self._labels:
+            labels = self._labels
+            for item in pod.labels.items():
+                if item in labels:
+                    found = {**found, **labels[item]}
+        if self._by_kind:
+            for kind, under in self._by_kind.items():
+                for word in _words(kind, pod):
+                    if word in under:
+                        found = {**found, **under[word]}
+        return found
 
-    def _used(self, keys: tuple[OwnerKey, ...]) -> int:
-        return sum(len(self._by_key.get(key, ())) for key in keys)
+    def _under(self, key: OwnerKey) -> Found:
+        kind, word, value = key
+        if kind == "label":
+            return self._labels.setdefault((word, value), {})
+        return self._by_kind.setdefault(kind, {}).setdefault(word, {})
+
+    def _drop(self, key: OwnerKey) -> None:
+        kind, word, value = key
+        if kind == "label":
+            del self._labels[word, value]
+            return
+        words = self._by_kind[kind]
+        del words[word]
+        if not words:
+            del self._by_kind[kind]
+
+    def _used(self, keys: tuple[OwnerKey, ...]) -> tuple[int, int]:
+        """How many stand there already; of two choices the longer words are the rarer ones."""
+        used = 0
+        for kind, word, value in keys:
+            under = self._labels.get((word, value)) if kind == "label" else self._by_kind.get(kind, {}).get(word)
+            used += len(under or ())
+        return used, -max((len(word) + len(value) for _, word, value in keys), default=0)
+
+
+def _words(kind: str, pod: PodIdentity) -> Sequence[str]:
+    """What a pod has of something that owners name."""
+    if kind == "object.name":
+        return (pod.name,)
+    if kind == "object.uid":
+        return (pod.uid,)
+    if kind == "namespace":
+        return (pod.namespace,)
+    if kind == "controller.name":
+        return [reference.name for reference in pod.owners]
+    return [reference.uid for reference in pod.owners]

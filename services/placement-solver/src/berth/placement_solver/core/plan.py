@@ -9,8 +9,8 @@ from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.registry import Asked
-from berth.placement_solver.core.reserved import ReservationRequest
 from berth.placement_solver.core.seams import Spec
+from berth.rules.reservation_match import ReservationRequest
 from berth.transaction.claims import Claim, Name
 
 

@@ -69,6 +69,7 @@ from berth.rules.scheduler_config import (
     NumaArgs,
     PodTopologySpreadArgs,
     Profile,
+    ReservationArgs,
     ScarceArgs,
 )
 from berth.rules.scheduler_config.plugins import ALWAYS_ON, BERTH, KNOWN
@@ -122,6 +123,8 @@ class Registry:
         beside = (self.device_share,) if self.device_share.is_aligned else ()
         self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=beside)
         self.fit = NodeResourcesFit(nodes, fit)
+        self.reservation_ignored = profile.args_of("Reservation", ReservationArgs).ignored
+        """Resources that reservations are not asked about."""
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
             TaintToleration(nodes),

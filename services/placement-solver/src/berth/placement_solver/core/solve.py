@@ -16,7 +16,7 @@ import numpy as np
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef, Grant, Step
 from berth.placement_solver.core import explain
-from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.picking import Asked as ScoreAsked
 from berth.placement_solver.core.picking import Picker
@@ -24,7 +24,8 @@ from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solu
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
-from berth.placement_solver.core.reserved import Known, Reservations, restricted, shortage
+from berth.placement_solver.core.reserved import Offer, Reservations
+from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
 from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
 from berth.rules.records.evidence import by_number
@@ -235,27 +236,26 @@ class Solver:
         if wish.problem is not None:
             problem = wish.problem
             return (Reason(code="invalid", message=f"{problem.field}: {problem.message}", field=problem.field),)
-        reasons: list[Reason] = []
-        for known, holder in self.reservations.candidates(wish, self.capacity):
-            found = self._draw_on(candidate, known, holder, plan)
+        matching = self.reservations.matching(wish, self.capacity)
+        if not matching:
+            return (self.reservations.no_match(wish, self.capacity),) if wish.must else ()
+        offers, reasons = usable(wish, matching, self.nodes, candidate.cls.rules.reservation_ignored)
+        for offer in offers:
+            found = self._draw_on(candidate, offer, plan)
             if isinstance(found, Claim):
                 trial.add(found)
-                return Placement(candidate, found, reservation=known.capacity.name)
-            reasons.append(found)
-        if reasons or not wish.must:
-            return tuple(reasons)
-        return (self.reservations.no_match(wish, self.capacity),)
+                return Placement(candidate, found, reservation=offer.name)
+            if len(reasons) < REASONS_MAX:
+                reasons.append(found)
+        return tuple(reasons)
 
-    def _draw_on(self, candidate: Candidate, known: Known, holder: Reserved, plan: str) -> Claim | Reason:
-        """The claim of the candidate on this reservation: its remainder first, the rest from the node."""
+    def _draw_on(self, candidate: Candidate, offer: Offer, plan: str) -> Claim | Reason:
+        """The claim of the candidate on this reservation: what it offers first, the rest from the node."""
         cls, nodes = candidate.cls, self.nodes
-        name = known.capacity.name
+        name, holder = offer.name, offer.holder
         row = nodes.row(holder.claim.node)
-        hypothesis = Hypothesis(gone=(holder.remainder,))
-        target = Target(row, hypothesis, known.capacity.uid, holder.claim.grants, restricted(known, holder))
-        short = shortage(known, holder, cls.requests)
-        if short is not None:
-            return short
+        hypothesis = Hypothesis(gone=(holder.offered,))
+        target = Target(row, hypothesis, holder.claim.uid, holder.claim.grants, offer.tracked)
         if not nodes.alive[row]:
             return Reason(code="reservation", message=f"reservation {name}: its node is gone", nodes=1)
         for constraint, query in cls.rules.in_order((*cls.asked, *candidate.asked)):
@@ -274,7 +274,7 @@ class Solver:
         before = _reserved(candidate.asked, target)
         if before is None:
             return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
-        return self._make_claim(candidate, row, grants, plan, known.capacity.uid, before)
+        return self._make_claim(candidate, row, grants, plan, holder.claim.uid, before)
 
     # --- gangs -------------------------------------------------------------------------------------------------------
 

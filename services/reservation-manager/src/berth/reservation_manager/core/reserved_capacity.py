@@ -8,9 +8,10 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import Life, Phase
 from berth.rules.bounded_json import read_annotation
-from berth.rules.numbers import parse_integer
+from berth.rules.reservation_inner import inner_part_of
 from berth.rules.reservation_matchable import reservation_matchable
 from berth.rules.reservation_owners import compile_owners
+from berth.rules.reservation_score import order_of
 
 
 class _Restricted(kube.View, frozen=True, kw_only=True):
@@ -41,13 +42,14 @@ def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
         allocate_once=reservation.allocate_once,
         allocate_policy=reservation.allocate_policy,
         restricted=_restricted(reservation),
-        order=_order(reservation),
+        order=order_of(reservation.labels.get(names.LABEL_RESERVATION_ORDER, "")),
         owners=reservation.owners if owners_readable else [],
         taints=reservation.taints,
         labels=reservation.labels,
         unschedulable=reservation.unschedulable,
         expires_at=life.ends_at,
         problems=problems,
+        inner=inner_part_of(reservation.annotations)[0],
     )
 
 
@@ -62,13 +64,10 @@ def problems_of(reservation: Reservation) -> list[Problem]:
     read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
     if isinstance(read, Problem):
         found.append(read)
+    found += inner_part_of(reservation.annotations)[1]
     return found
 
 
 def _restricted(reservation: Reservation) -> list[str]:
     read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
     return sorted(read.resources) if isinstance(read, _Restricted) else []
-
-
-def _order(reservation: Reservation) -> int:
-    return max(0, parse_integer(reservation.labels.get(names.LABEL_RESERVATION_ORDER, "")) or 0)

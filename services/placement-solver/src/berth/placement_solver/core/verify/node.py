@@ -20,6 +20,7 @@ from berth.rules.devices.kubelet_counts import given_both_ways, shown_at_zero
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked
+from berth.rules.reservation_inner import kept_of
 from berth.transaction.claims import Claim
 
 Item: TypeAlias = tuple[str, ...]
@@ -163,11 +164,12 @@ def _sum(claims: Iterable[Claim], measure: Measure, wanted: Set[Item]) -> Sums:
 
 
 def _remainders(claims: Sequence[Claim], measure: Measure, wanted: Set[Item]) -> Sums:
-    """What of the reservations among the claims their users have not taken."""
+    """What of the reservations among the claims their users have not taken, or never get."""
     sums: Sums = {}
     for reservation in claims:
         if reservation.is_reservation:
             used = _sum((each for each in claims if each.reservation == reservation.uid), measure, wanted)
             for item, amount in _sum([reservation], measure, wanted).items():
-                sums[item] = sums.get(item, 0) + max(0, amount - used.get(item, 0))
+                inner = reservation.inner.get(item[0], 0) if len(item) == 1 else 0
+                sums[item] = sums.get(item, 0) + kept_of(amount, used.get(item, 0), inner)
     return sums

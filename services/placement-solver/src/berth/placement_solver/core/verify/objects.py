@@ -41,7 +41,7 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     ):
         yield "the claim's host ports are not those of the object"
     if isinstance(obj, Pod):
-        yield from affinity_problems(claim, obj, view)
+        yield from affinity_problems(claim, obj)
     row = view.nodes.rows.get(claim.node)
     node = view.nodes.states[row] if row is not None else None
     if row is None or node is None:

@@ -1,24 +1,24 @@
-"""A claim that draws on a reservation: is it there, on this node, for this pod, and is enough of it left."""
+"""A claim that draws on a reservation: is it there, on this node, as pod and reservation want it, is enough left.
+
+The rules are those of the protocol (`berth.rules.reservation_match`, `reservation_fit`), asked anew of the holders.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Container, Iterator, Sequence, Set
 
-from berth.contracts import kube, names
-from berth.contracts.base import Problem
+from berth.contracts import names
 from berth.contracts.grants import CPU, ZONE
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.grants import granted
 from berth.placement_solver.core.verify.view import View
-from berth.rules.bounded_json import read_annotation
 from berth.rules.records import registry
-from berth.rules.reservation_owners import PodIdentity, compile_owners
+from berth.rules.reservation_fit import RESTRICTED, Matched, allocated_of, reservation_lacks, tracked_names
+from berth.rules.reservation_match import failed_check, reservation_request_of
+from berth.rules.reservation_owners import compile_owners
+from berth.rules.scheduler_config import ReservationArgs
 from berth.transaction.claims import Claim
-
-
-class _Affinity(kube.View, frozen=True, kw_only=True):
-    name: str = ""
 
 
 def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim], view: View) -> Iterator[str]:
@@ -35,15 +35,20 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
     if capacity.allocate_once and len(users) > 1:
         yield f"reservation {capacity.name} serves one pod only"
     pod = view.book.seen(claim.name)
+    ignored: Container[str] = ()
     if isinstance(pod, Pod):
-        yield from _owner_problems(pod, capacity)
-    if capacity.allocate_policy == "Restricted":
-        whole = holder.amounts
-        tracked = set(capacity.restricted) & set(whole) or set(whole)
-        for name in sorted(tracked):
-            used = sum(each.amounts.get(name, 0) for each in users)
-            if claim.amounts.get(name, 0) > 0 and used > whole[name]:
-                yield f"reservation {capacity.name} has {whole[name]} of {name}, its users take {used}"
+        yield from _match_problems(pod, capacity, holder, view)
+        ignored = view.profile_of(pod.template.scheduler).args_of("Reservation", ReservationArgs).ignored
+    if capacity.allocate_policy == RESTRICTED:
+        tracked = tracked_names(holder.amounts, capacity.restricted)
+        others = [each for each in users if each is not claim]
+        used = allocated_of((each.amounts for each in others), holder.amounts)
+        matched = Matched(capacity.name, RESTRICTED, tracked, holder.amounts, used, holder.inner, users=len(others))
+        for each in reservation_lacks(claim.amounts, matched, ignored=ignored):
+            yield (
+                f"reservation {capacity.name} has {each.capacity} of {each.resource} for users, who take {each.used}, "
+                f"and {each.requested} is wanted"
+            )
         yield from _grant_problems(claim, holder, users, tracked, capacity.name)
 
 
@@ -61,27 +66,25 @@ def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked
                 yield f"reservation {name} holds {held.get(item, 0)} of {' '.join(item)}, its users take {taken}"
 
 
-def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:
-    """A pod that names reservations goes to one of them and nowhere else."""
-    if pod.template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
+def affinity_problems(claim: Claim, pod: Pod) -> Iterator[str]:
+    """A pod that has to use a reservation goes to one and nowhere else; what it says of them has to be readable."""
+    wish = reservation_request_of(pod)
+    if wish is None:
         return
-    named = read_annotation(pod.template.annotations, names.ANNOTATION_RESERVATION_AFFINITY, _Affinity)
-    if named is None:
-        return
-    if isinstance(named, Problem):
-        yield f"{named.field}: {named.message}"
-    elif not claim.reservation:
+    if wish.problem is not None:
+        yield f"{wish.problem.field}: {wish.problem.message}"
+    elif wish.must and not claim.reservation:
         yield "must use a reservation and draws on none"
-    elif named.name:
-        known = view.reservations.known.get(claim.reservation)
-        if known is None or known.capacity.name != named.name:
-            yield f"wants reservation {named.name}"
 
 
-def _owner_problems(pod: Pod, capacity: ReservedCapacity) -> Iterator[str]:
-    template = pod.template
-    if template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
+def _match_problems(pod: Pod, capacity: ReservedCapacity, holder: Claim, view: View) -> Iterator[str]:
+    wish = reservation_request_of(pod)
+    if wish is None:
         yield "must not be booked on a reservation"
-    identity = PodIdentity(pod.namespace, pod.name, pod.uid, template.labels, tuple(pod.owners))
-    if not compile_owners(capacity.owners).accept(identity):
-        yield f"is no owner of reservation {capacity.name}"
+        return
+    row = view.nodes.rows.get(holder.node)
+    node = view.nodes.states[row] if row is not None else None
+    accept = compile_owners(capacity.owners).accept
+    failed = failed_check(wish, capacity, accept, node.labels if node is not None else {}, holder.amounts)
+    if failed is not None:
+        yield f"does not match reservation {capacity.name}: {failed}"
