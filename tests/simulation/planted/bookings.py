@@ -19,7 +19,7 @@ def restricted(rng: random.Random, size: Size) -> list[Timed]:
     """Restricted ones, of which users may not have all: those who want a whole card's share go elsewhere."""
     done = bookings(rng, size)
     for timed in done:
-        made = timed.action.body if isinstance(timed.action, Create) else {}
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
         if made.get("kind") == "Reservation":
             made["spec"]["allocatePolicy"] = "Restricted"
             made["metadata"]["annotations"] = {names.ANNOTATION_NODE_RESERVATION: '{"resources":{"cpu":"500m"}}'}
