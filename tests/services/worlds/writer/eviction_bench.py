@@ -73,6 +73,19 @@ class EvictingApi(StoreApi):
         reply = self.store.delete(self._path(resource, namespace, name), body)
         return answer_of(reply.status, bytes(reply.body), "", None)
 
+    async def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
+        self.sent.append(f"{'ask' if dry_run else 'evict'} {name}")
+        return await super().evict(namespace, name, uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
+
 
 class Events:
     """What was told, as `what name`."""
@@ -172,7 +185,9 @@ class EvictionBench:
         assert collection is not None
         return [msgspec.json.decode(obj.raw)["metadata"]["name"] for obj in collection.items.values()]
 
-    def nominate(self, waits: str, *victims: str, plan: str = "p", size: int = 0, begin: bool = True) -> Decision:
+    def nominate(
+        self, waits: str, *victims: str, plan: str = "p", size: int = 0, begin: bool = True, reason: str = ""
+    ) -> Decision:
         """A committed plan in which a pod waits for victims to leave node n."""
         pod = self.api.seen(waits)
         leaving = [
@@ -187,6 +202,7 @@ class EvictionBench:
             nominates=True,
             victims=leaving,
             gang=GangRef(name="g", size=size) if size else None,
+            eviction_reason=reason,
         )
         self.write(subjects.decision_key(1, "default", waits), decision)
         self.write(subjects.plan_key(1, plan), Plan(id=plan, status=PlanStatus.COMMITTED))

@@ -15,7 +15,7 @@ from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.contracts import kube, state
 from berth.kube.answer import Answer, answer_of
-from berth.kube.bodies import Patch, delete_options
+from berth.kube.bodies import Patch, delete_options, eviction
 from berth.rules.pod_reading import PodItem
 from berth.simcluster import Store
 from berth.simcluster.http.discovery import discover
@@ -146,8 +146,17 @@ class StoreApi:
         }
         return await self._do("bind", [name], lambda: self.store.bind(namespace, name, body))
 
-    async def evict(self, namespace: str, name: str, *, uid: str, grace_s: int | None = None) -> Answer:
-        body = {"metadata": {"name": name}, "deleteOptions": {"preconditions": {"uid": uid}}}
+    async def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
+        body = eviction(namespace, name, uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
         return await self._do("evict", [name], lambda: self.store.evict(namespace, name, body))
 
     def _path(self, resource: Any, namespace: str, name: str = "", subresource: str = "") -> Path:

@@ -93,5 +93,15 @@ class KubeApi(Protocol):
     ) -> Answer:
         """Bind a pod and merge annotations into it in one atomic write, guarded by uid and resource version."""
 
-    async def evict(self, namespace: str, name: str, *, uid: str, grace_s: int | None = None) -> Answer:
-        """Ask for a pod's eviction, guarded by uid. 429 means that a disruption budget does not allow it now."""
+    async def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
+        """Ask for a pod's eviction, guarded by uid, and by version where given. 429 means that a disruption budget does
+        not allow it now. `dry_run`: say whether it would be done, and do nothing."""

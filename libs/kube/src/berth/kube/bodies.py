@@ -47,13 +47,15 @@ def binding(
     }
 
 
-def eviction(namespace: str, name: str, *, uid: str, grace_s: int | None = None) -> dict[str, Any]:
-    """An Eviction of this very pod; a successor of the same name is left alone."""
+def eviction(
+    namespace: str, name: str, *, uid: str, version: str = "", grace_s: int | None = None, dry_run: bool = False
+) -> dict[str, Any]:
+    """An Eviction of this very pod; a successor of the same name is left alone, and with `version` a changed pod."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"namespace": namespace, "name": name},
-        "deleteOptions": delete_options(uid=uid, grace_s=grace_s),
+        "deleteOptions": delete_options(uid=uid, version=version, grace_s=grace_s, dry_run=dry_run),
     }
 
 

@@ -175,9 +175,18 @@ class Kube:
         body = bodies.binding(namespace, name, uid=uid, version=version, node=node, annotations=annotations)
         return await self._send("bind", "POST", PODS, namespace, name, "binding", body=body)
 
-    async def evict(self, namespace: str, name: str, *, uid: str, grace_s: int | None = None) -> Answer:
+    async def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
         """See `KubeApi.evict`."""
-        body = bodies.eviction(namespace, name, uid=uid, grace_s=grace_s)
+        body = bodies.eviction(namespace, name, uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
         return await self._send("evict", "POST", PODS, namespace, name, "eviction", body=body)
 
     async def _send(

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.rules.eviction_notes import Mark, noted_mark
 from berth.rules.selectors import LabelTest, compile_selector
 from berth.rules.times import unix_of
 
@@ -23,6 +24,10 @@ BY_OWNER: Final = "ReservationOwner"
 """The same, of one on capacity that a Reservation keeps for others."""
 REASONS: Final = frozenset({BY_SCHEDULER, BY_QUOTA, BY_OWNER})
 """Those for which Berth has pods leave."""
+THROUGH_API: Final = frozenset({BY_QUOTA})
+"""Of those the ones for which pods leave through the API server's eviction, which disruption budgets may stop."""
+BY_API: Final = "EvictionByEvictionAPI"
+"""What the API server writes in the place of the reason when a pod leaves in that way."""
 PATIENCE_S: Final = 60.0
 """How long after its grace period a victim may still be there; how long a place that is free may stay unused."""
 
@@ -57,14 +62,19 @@ def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated
         return POLICY_FORBIDS
     if not pod.nominated or is_nominated_unresolvable:
         return ""
-    leaving = (other for other in on_nominated if other.deleting and other.disruption in REASONS)
+    leaving = (other for other in on_nominated if other.deleting and not leaves_by_itself(other))
     is_waiting = any(other.template.priority < pod.template.priority for other in leaving)
     return STILL_LEAVING if is_waiting else ""
 
 
 def leaves_by_itself(pod: Pod) -> bool:
     """It is leaving, and Berth is not why, whatever mark it carries: its owner may write marks, no conditions."""
-    return pod.deleting and pod.disruption not in REASONS
+    return pod.deleting and not is_by_berth(pod.disruption, noted_mark(pod.template.annotations))
+
+
+def is_by_berth(disruption: str, mark: Mark | None) -> bool:
+    """Whether Berth has a pod leave with this reason of its condition DisruptionTarget and this mark."""
+    return disruption in REASONS or (disruption == BY_API and mark is not None and mark.reason in THROUGH_API)
 
 
 def candidates_wanted(count: int, percentage: int = 10, at_least: int = 100) -> int:

@@ -7,16 +7,12 @@ a group that uses more than its runtime gives, and only to one that stays within
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from berth.contracts.names import LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod
 from berth.rules.preemption import NEVER, importance
 from berth.rules.quota_of_pod import DEFAULT_GROUP
-
-BY_QUOTA: Final = "QuotaReclaim"
-"""Reason of the condition DisruptionTarget of a pod that leaves for the sake of quota."""
-STILL_LEAVING: Final = "not eligible due to a terminating pod of its quota on the nominated node."
 
 
 class Charged(NamedTuple):

@@ -310,7 +310,7 @@ class EvictionExecutor:
         """Ask the API server about all of them, so that nobody dies where another may not be deleted."""
         is_allowed = True
         for victim in victims:
-            outcome = await self._requests.delete(victim, versions[victim.uid], dry_run=True)
+            outcome = await self._requests.delete(victim, versions[victim.uid], mark.reason, dry_run=True)
             if outcome.heed is not Heed.DONE:
                 is_allowed = False
                 if not self._is_refusal(victim, mark, outcome) or outcome.lacks_right:
@@ -318,7 +318,7 @@ class EvictionExecutor:
         return is_allowed
 
     async def _delete(self, victim: Pod, version: str, mark: Mark) -> bool:
-        outcome = await self._requests.delete(victim, version)
+        outcome = await self._requests.delete(victim, version, mark.reason)
         if outcome.heed is Heed.DONE:
             if self._requests.is_awaited(victim):
                 self._deleted[victim.uid] = victim.node

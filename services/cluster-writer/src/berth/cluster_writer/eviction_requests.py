@@ -19,6 +19,7 @@ from berth.kube.answer import Answer
 from berth.kube.api import KubeApi
 from berth.kube.backoff import Backoff
 from berth.kube.bodies import Patch
+from berth.rules.preemption import THROUGH_API
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.book import Book
@@ -98,14 +99,21 @@ class EvictionRequests:
         outcome = self._outcome(seen, answer)
         return outcome if outcome.version or outcome.heed is not Heed.DONE else Outcome(Heed.LOOK)
 
-    async def delete(self, victim: Pod, version: str, *, dry_run: bool = False) -> Outcome:
-        """A deletion, or the question whether it would be let through."""
-        answer = await self._api.delete(
-            resources.PODS, victim.namespace, victim.name, uid=victim.uid, version=version, dry_run=dry_run
-        )
+    async def delete(self, victim: Pod, version: str, reason: str, *, dry_run: bool = False) -> Outcome:
+        """A deletion, or the question whether it would be let through; by the API server's eviction where the reason to
+        leave is one of those that disruption budgets may stop."""
+        namespace, name, uid = victim.namespace, victim.name, victim.uid
+        if reason in THROUGH_API:
+            answer = await self._api.evict(namespace, name, uid=uid, version=version, dry_run=dry_run)
+        else:
+            answer = await self._api.delete(resources.PODS, namespace, name, uid=uid, version=version, dry_run=dry_run)
         if dry_run and answer.ok:
             return Outcome(Heed.DONE)
-        return self._outcome(victim, answer)
+        outcome = self._outcome(victim, answer)
+        if outcome.heed is Heed.DONE and reason in THROUGH_API:
+            # The answer to an eviction names no version: whatever is newer shows it.
+            self._sent[uid] = (_name(victim), int(version) + 1)
+        return outcome
 
     def release(self, seen: Pod | Reservation) -> None:
         """Another request than the one that was refused may be sent at once."""

@@ -289,7 +289,9 @@ class Rounds:
         nominates = proposal is not None and bool(proposal.victims)
         if proposal is not None and nominates:
             gangs = {each.uid: gang.id for each in proposal.victims if (gang := cluster.gangs.strict_gang_of(each))}
-            decisions = nominating(decisions, proposal, cluster.budgets.values(), gangs)
+            taken = {account: at for key in proposal.groups for account, at in cluster.quotas.accounts(key).items()}
+            revisions.update(taken)
+            decisions = nominating(decisions, proposal, cluster.budgets.values(), gangs, taken)
         displaced = [each.name for each in proposal.displaced if each.decision is not None] if proposal else []
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).

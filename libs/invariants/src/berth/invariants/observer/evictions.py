@@ -21,7 +21,7 @@ from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
-from berth.rules.preemption import REASONS
+from berth.rules.preemption import BY_QUOTA, is_by_berth
 from berth.transaction.ledger_view import LedgerView
 
 Json = Mapping[str, Any]
@@ -171,6 +171,8 @@ class Evictions:
         if self._hears_looks:
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
+        if decision.eviction_reason == BY_QUOTA:
+            return
         self._verdicts.judged("I11b")
         mine, theirs = _priority(victim), self._priorities.get(decision.uid)
         if theirs is not None and mine >= theirs:
@@ -231,4 +233,7 @@ def _attempt(pod: Json) -> int:
 
 def _is_evicted(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "DisruptionTarget" and each.get("reason") in REASONS for each in conditions)
+    mark = noted_mark(pod["metadata"].get("annotations") or {})
+    return any(
+        each.get("type") == "DisruptionTarget" and is_by_berth(each.get("reason") or "", mark) for each in conditions
+    )

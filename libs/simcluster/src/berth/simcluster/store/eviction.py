@@ -45,7 +45,10 @@ def evict(state: State, namespace: str, name: str, eviction: Json) -> Deleted:
     pod = state.need(pods, namespace, name)
     if not _ignores_budgets(pod):
         _charge(state, namespace, pod, options)
-    if "deletionTimestamp" not in pod.meta and not options.dry_run and (not options.uid or options.uid == pod.uid):
+    is_meant = (not options.uid or options.uid == pod.uid) and (
+        not options.version or options.version == pod.meta["resourceVersion"]
+    )
+    if "deletionTimestamp" not in pod.meta and not options.dry_run and is_meant:
         pod = _mark(state, pod)
         options = options._replace(version="")
     return delete(state, pods, pod, options)

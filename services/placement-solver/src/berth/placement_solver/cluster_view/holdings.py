@@ -19,6 +19,7 @@ from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.constraints.device_share import NAME as DEVICE_SHARE
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
+from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.registry import displacers_of
@@ -77,7 +78,8 @@ class Holdings:
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
-        self.capacity.tallies = self.facts.tallies
+        self.charged = ChargedPods()
+        self.capacity.tallies = (*self.facts.tallies, self.charged)
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)
@@ -96,7 +98,14 @@ class Holdings:
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
         self.ground = Ground(
-            self.nodes, self.capacity, self.book, self.solver, self.gangs, self.leavers, self.budgets.values
+            self.nodes,
+            self.capacity,
+            self.book,
+            self.solver,
+            self.gangs,
+            self.leavers,
+            self.charged,
+            self.budgets.values,
         )
         self.displacers = displacers_of(self.ground)
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)

@@ -136,19 +136,22 @@ class WaitingRules(Holdings):
             self.queue.wake(self.now)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, _waits_for_quota)
+                self.queue.wake(self.now, self._waits_for_quota)
             if self.fellows_changed:
                 self.queue.wake(self.now, _waits_for_defaults)
             self.queue.wake_classes(self.now, self.happenings.concern)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.happenings.clear()
 
+    def _waits_for_quota(self, waiting: Waiting) -> bool:
+        """It was refused for want of it; or its group's min promises it a place that others may have to give back."""
+        if any(reason.code == "quota" for reason in waiting.reasons):
+            return True
+        payer = self.payers.of(waiting.object) if isinstance(waiting.object, Pod) else None
+        return payer is not None and self.quotas.is_promised(payer, waiting.template.requests)
+
 
 def _waits_for_defaults(waiting: Waiting) -> bool:
     """Constraints of the configuration keep it waiting."""
     is_spread = any(reason.code == "PodTopologySpread" for reason in waiting.reasons)
     return is_spread and not waiting.template.topology_spread
-
-
-def _waits_for_quota(waiting: Waiting) -> bool:
-    return any(reason.code == "quota" for reason in waiting.reasons)

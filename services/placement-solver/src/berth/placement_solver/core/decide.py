@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -94,19 +94,29 @@ def _unasked(profile: Profile) -> list[str]:
 
 
 def nominating(
-    decisions: Iterable[Decision], proposal: Proposal, budgets: Iterable[Budget], gangs: Mapping[str, str]
+    decisions: Collection[Decision],
+    proposal: Proposal,
+    budgets: Iterable[Budget],
+    gangs: Mapping[str, str],
+    quotas: Iterable[str] = (),
 ) -> list[Decision]:
     """The decisions of a proposal as nominations: they wait until all its victims have left. Nothing is bound under
     them.
 
     They charge the budgets that select its victims, so that two plans do not spend the same disruption unseen, and the
-    strict gangs of its victims (`gangs`, by uid), so that two plans do not each take what one gang can spare.
+    strict gangs of its victims (`gangs`, by uid), so that two plans do not each take what one gang can spare. Likewise
+    the accounts `quotas`.
     """
     all_budgets = Budgets(budgets)
     selecting = {
         subjects.budget_account(each.namespace, each.name) for pod in proposal.victims for each in all_budgets.of(pod)
     }
-    touched = [*sorted(selecting)[:BUDGETS_MAX], *sorted(map(subjects.gang_account, set(gangs.values())))]
+    charged = {account for decision in decisions for account in decision.accounts}
+    touched = [
+        *sorted(selecting)[:BUDGETS_MAX],
+        *sorted(map(subjects.gang_account, set(gangs.values()))),
+        *sorted(set(quotas) - charged),
+    ]
     victims = [
         Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=each.node)
         for each in proposal.victims

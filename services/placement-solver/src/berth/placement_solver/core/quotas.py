@@ -105,6 +105,19 @@ class Quotas:
             return None
         return Reason(code="quota", message=first.message, repair=repair_of(self._over(key, amounts, non_preemptible)))
 
+    def exceeded(self, key: tuple[str, str], amounts: Mapping[str, int], *, non_preemptible: bool) -> list[Over]:
+        """Every limit that a charge of these amounts would exceed, that of the group itself first."""
+        return list(self._over(key, amounts, non_preemptible))
+
+    def is_promised(self, key: tuple[str, str], amounts: Mapping[str, int]) -> bool:
+        """Whether the group stays within its min, as far as that can be honoured now, in all that is asked for."""
+        group = self.groups.get(key)
+        asked = [name for name in group.limits if amounts.get(name, 0) > 0] if group is not None else []
+        if group is None or not asked:
+            return False
+        used = self.used(key)
+        return all(used.get(name, 0) + amounts[name] <= group.effective_min.get(name, 0) for name in asked)
+
     def _over(self, key: tuple[str, str], amounts: Mapping[str, int], non_preemptible: bool) -> Iterator[Over]:
         """Every limit that the amounts would exceed, that of the group itself first."""
         group = self.groups.get(key)

@@ -7,9 +7,11 @@ line in `core.verify.nominations`.
 from __future__ import annotations
 
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
+from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 
 def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     """All that there are, over this view."""
-    return (PriorityPreemption(ground, ground.gangs.is_in_strict),)
+    stays = ground.gangs.is_in_strict
+    return (QuotaReclaim(ground, stays), PriorityPreemption(ground, stays))

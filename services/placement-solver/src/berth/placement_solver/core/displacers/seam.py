@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.capacity import Capacity
+from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
@@ -38,6 +39,7 @@ class Ground(NamedTuple):
     solver: Solver
     gangs: Gangs
     leavers: Leavers
+    charged: ChargedPods
     budgets: Callable[[], Iterable[Budget]]
 
     @property
@@ -69,13 +71,16 @@ class Asking(NamedTuple):
 class Proposal(NamedTuple):
     """What each of them would take, and the way to it: `victims` leave, and `displaced` nominations give way.
 
-    Without victims it may be decided at once. `reason` is that of the victims' condition DisruptionTarget.
+    Without victims it may be decided at once. `reason` is that of the victims' condition DisruptionTarget. `groups` are
+    the quota groups that victims leave, by tree and name: their accounts are charged as well, so that two plans do not
+    both take what one of them has too much.
     """
 
     placements: tuple[Placement, ...]
     victims: tuple[Pod, ...] = ()
     displaced: tuple[Nomination, ...] = ()
     reason: str = BY_SCHEDULER
+    groups: tuple[tuple[str, str], ...] = ()
 
 
 class Nobody(NamedTuple):

@@ -9,7 +9,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import BY_SCHEDULER, NEVER, why_protected
+from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -51,7 +51,7 @@ def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str
         seen = view.book.pods.get((victim.namespace, victim.name))
         if seen is None or (seen.uid, seen.version, seen.node) != (victim.uid, victim.version, victim.node):
             yield f"{who} is not on node {victim.node} as it was chosen"
-        elif victim.node not in nodes and victim.uid not in held_whole:
+        elif victim.node not in nodes and victim.uid not in held_whole and reason != BY_QUOTA:
             yield f"{who} is on node {victim.node}, where nobody would go"
         elif problem := right_to_stay(seen, pods):
             yield f"{who} {problem}"
@@ -64,7 +64,14 @@ def _is_not_lower(victim: Pod, waiting: Sequence[Pod]) -> str:
     return "is not of lower priority" if victim.template.priority >= lowest else ""
 
 
-RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod]], str]]] = {BY_SCHEDULER: _is_not_lower}
+def _by_quota(victim: Pod, waiting: Sequence[Pod]) -> str:
+    return ""  # whom quota keeps is for `reclaims` to say
+
+
+RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod]], str]]] = {
+    BY_SCHEDULER: _is_not_lower,
+    BY_QUOTA: _by_quota,
+}
 """By the reason for which pods leave: what keeps a victim from leaving for these pods; empty: nothing (E10)."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from berth.contracts import names
@@ -54,6 +54,11 @@ class QuotaTallies:
             if claim.quota:
                 yield from self._over_limits(claim, groups, added)
                 _charge(claim, 1, {}, added.non_preemptible, added.subtree, groups)
+
+    def used_of(self, view: View) -> Callable[[Key], Mapping[str, int]]:
+        """What is in use in the whole subtree of a group."""
+        self._keep_shape(view.quotas.groups)
+        return lambda key: self._subtree.get(key, {})
 
     def _over_limits(self, claim: Claim, groups: Groups, added: _Added) -> Iterator[str]:
         """Limits hold at the moment of charging: after the claims before this one, whatever comes later."""

@@ -7,7 +7,8 @@ slip in them shows here and nowhere else. The cost grows with the holders of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 
 from berth.contracts import names
 from berth.contracts.state import Pod
@@ -29,10 +30,11 @@ from berth.placement_solver.core.verify.nominations import (
 )
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
+from berth.placement_solver.core.verify.reclaims import held_by, leaving_of, reclaim_problems
 from berth.placement_solver.core.verify.reservations import draw_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
-from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
 from berth.rules.scheduler_config import FitArgs
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -78,6 +80,10 @@ class Verifier:
         if problems:
             return problems[:PROBLEMS_MAX]
         names_displaced = {each.name for each in displaced}
+        if reason == BY_QUOTA:
+            problems = self._reclaim_problems(claims, victims, names_displaced)
+            freed = [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
+            return problems or self._check_without(claims, victims, names_displaced, freed)
         problems = self._check_without(claims, victims, names_displaced)
         if problems or len(claims) == 1:
             return problems
@@ -89,14 +95,27 @@ class Verifier:
                 return [f"victim {first.namespace}/{first.name} may as well stay"]
         return []
 
-    def _check_without(self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]) -> list[str]:
+    def _reclaim_problems(
+        self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
+    ) -> list[str]:
+        with self._charged(nominated_beside(claims, displaced, self._cluster)):
+            used = self._quotas.used_of(self._cluster)
+            return list(reclaim_problems(claims, victims, self._cluster, used))[:PROBLEMS_MAX]
+
+    def _check_without(
+        self,
+        claims: Sequence[Claim],
+        victims: Sequence[Pod],
+        displaced: Collection[Name],
+        freed: Sequence[Claim] = (),
+    ) -> list[str]:
         uids = {victim.uid for victim in victims}
         nodes = sorted({victim.node for victim in victims})
         gone = [each for node in nodes for each in self._cluster.book.claims_on(node) if each.uid in uids]
         for each in gone:
             self._placed.count(each, added=False)
         try:
-            return self._check(claims, gone, displaced, nominates=bool(victims))
+            return self._check(claims, gone, displaced, freed, nominates=bool(victims))
         finally:
             for each in gone:
                 self._placed.count(each, added=True)
@@ -106,9 +125,11 @@ class Verifier:
         claims: Sequence[Claim],
         gone: Sequence[Claim] = (),
         displaced: Collection[Name] = (),
+        freed: Sequence[Claim] = (),
         *,
         nominates: bool = False,
     ) -> list[str]:
+        """`freed` is what will no longer be charged to any quota."""
         problems: list[str] = []
         nominated = nominated_beside(claims, displaced, self._cluster)
         seen: set[str] = set()
@@ -124,7 +145,7 @@ class Verifier:
         uids_gone = {each.uid for each in gone}
         for node, arriving in by_node.items():
             problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, uids_gone, nominated)]
-        problems += self._quota_problems(claims, nominated)
+        problems += self._quota_problems(claims, nominated, freed)
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
@@ -132,15 +153,22 @@ class Verifier:
         problems += self._load.problems(claims, nominated, self._cluster)
         return problems[:PROBLEMS_MAX]
 
-    def _quota_problems(self, claims: Sequence[Claim], nominated: Sequence[Claim]) -> list[str]:
+    def _quota_problems(self, claims: Sequence[Claim], nominated: Sequence[Claim], freed: Sequence[Claim]) -> list[str]:
         """A nomination is charged to its group from its commit on."""
-        for each in nominated:
-            self._quotas.count(each, 1)
-        try:
+        with self._charged(nominated), self._charged(freed, -1):
             return list(self._quotas.problems(claims, self._cluster))
+
+    @contextmanager
+    def _charged(self, claims: Iterable[Claim], sign: int = 1) -> Iterator[None]:
+        """With these counted (1) or not (-1)."""
+        of_each = {claim.uid: claim for claim in claims}.values()
+        for each in of_each:
+            self._quotas.count(each, sign)
+        try:
+            yield
         finally:
-            for each in nominated:
-                self._quotas.count(each, -1)
+            for each in of_each:
+                self._quotas.count(each, -sign)
 
     def _node_problems(
         self, node: str, arriving: Sequence[Claim], gone: Collection[str], nominated: Sequence[Claim]
