@@ -107,6 +107,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_REPORT",
         "LABEL_GPU_ISOLATION_BY",
         "ANNOTATION_DEVICE_CORDON",
+        "ANNOTATION_KUBELET_CARDS",
     }
     assert all("GANG" in name for name, value in METADATA.items() if value.startswith(names.GANG_PREFIX))
     assert all("QUOTA" in name for name, value in METADATA.items() if value.startswith(names.QUOTA_PREFIX))

@@ -123,6 +123,22 @@ def test_without_node_reports_nothing_is_said_of_them() -> None:
     assert unjudged(NodeHold("n1", "gpu", "1", "uid-a"), NodeHold("n1", "gpu", "1", "uid-b")) == []
 
 
+def test_what_kubelet_has_picked_is_held() -> None:
+    counted = pod("c", "n1", {names.NVIDIA_GPU: "1"})
+    said = {
+        "metadata": meta("n1", annotations={names.ANNOTATION_KUBELET_CARDS: '{"uid-c":[1]}'}),
+        "spec": {"devices": []},
+    }
+    nodes = [node(**{names.NVIDIA_GPU: "2"})]
+    assert check_of(nodes=nodes, devices=[said], pods=[counted, on_gpu("a", 0, 100)]) == []
+    assert check_of(nodes=nodes, devices=[said], pods=[counted, on_gpu("a", 1, 10)]) == ["I1"]
+    assert check_of(nodes=nodes, pods=[counted, on_gpu("a", 1, 10)]) == [], "nobody knows"
+    unread = {"metadata": meta("n1", annotations={names.ANNOTATION_KUBELET_CARDS: "{"}), "spec": {"devices": []}}
+    assert check_of(nodes=nodes, devices=[unread], pods=[counted, on_gpu("a", 1, 10)]) == []
+    assert check_of(nodes=nodes, pods=[counted], holds=[NodeHold("n1", "gpu", "0", "uid-c")]) == [], "kubelet picks"
+    assert check_of(nodes=nodes, devices=[said], pods=[counted], holds=[NodeHold("n1", "gpu", "0", "uid-c")]) == ["I1d"]
+
+
 # --- I1d --------------------------------------------------------------------------------------------------------------
 
 

@@ -194,6 +194,38 @@ def test_where_nobody_knows_whose_cpus_are_whose_none_is_given_out() -> None:
         assert story.broken == broken
 
 
+# --- cards that kubelet picks -----------------------------------------------------------------------------------------
+
+
+def counted(story: Story, cards: str) -> None:
+    """A pod of another scheduler on n1, whose cards kubelet picks."""
+    requests = {"requests": {names.NVIDIA_GPU: cards}}
+    spec: Json = {"schedulerName": "other", "nodeName": "n1", "containers": [{"name": "main", "resources": requests}]}
+    story.put("pods", "foreign", {"spec": spec, "status": {"phase": "Running"}}, "default")
+
+
+@pytest.mark.parametrize(
+    ("said", "minor", "broken"),
+    [
+        ("[0,1]", 2, []),
+        ("[0,1]", 1, ["I1"]),
+        ("[0]", 2, ["I1"]),
+        ("", 2, ["I1"]),
+    ],
+)
+def test_a_card_goes_by_minor_beside_those_that_kubelet_has_named(said: str, minor: int, broken: list[str]) -> None:
+    story = stage()
+    story.node(gpus=4)
+    counted(story, "2")
+    uid = story.observer.pods["default", "foreign"].uid
+    if said:
+        notes = {names.ANNOTATION_KUBELET_CARDS: f'{{"{uid}":{said}}}'}
+        story.change("devices", "n1", {"metadata": {"annotations": notes}})
+    story.wait(11)
+    give(story, "a", [card(minor)])
+    assert story.broken == broken
+
+
 # --- partitions -------------------------------------------------------------------------------------------------------
 
 

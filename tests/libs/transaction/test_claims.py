@@ -88,6 +88,7 @@ FILLED = claims.Claim(
     is_reservation=True,
     is_bound=True,
     unreadable=("devices",),
+    by_kubelet=True,
     before=(Step(action="provision-volume", claim="c"),),
     inner={names.CPU: 500},
 )

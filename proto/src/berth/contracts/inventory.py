@@ -49,6 +49,8 @@ class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v
     a reader of Devices as well sees whether this is as new. `gpu_model` and `gpu_vendor` repeat its labels.
     `partition_policy` is `Honor` or `Prefer` where the Device has a table of partitions, which are `partitions` in its
     order, none where it cannot be read. Empty: there is no table, and the node's own labels say what holds.
+    `kubelet_cards` are the minors of the GPUs that kubelet has picked, by uid of the pod; of a pod that is not in it
+    nobody knows which it holds.
     """
 
     node: str
@@ -60,3 +62,4 @@ class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v
     partition_policy: str = ""
     partitions: list[CardPartition] = []
     problems: list[Problem] = []
+    kubelet_cards: dict[str, list[Integer]] = {}

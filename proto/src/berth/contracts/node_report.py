@@ -101,13 +101,18 @@ class ReportedKubelet(Part, frozen=True, kw_only=True):
 
 class HeldByContainer(Part, frozen=True, kw_only=True):
     """What kubelet has given to a container, by its PodResources: ids of devices by resource name, and CPUs of its own
-    as a list in the kernel's form."""
+    as a list in the kernel's form.
+
+    `uid` is the pod's, empty where the agent cannot tell: PodResources have names alone, and a successor may bear the
+    same one.
+    """
 
     namespace: str
     pod: str
     container: str
     devices: dict[str, list[str]] = {}
     cpus: str = ""
+    uid: str = ""
 
 
 class NodeReport(Message, frozen=True, kw_only=True, tag="nodereport.set.v1"):

@@ -203,3 +203,28 @@ def test_where_kubelet_picks_cards_they_go_by_number_or_by_minor():
     on_nic = decision({names.RDMA: 1}, [device("rdma", 0, {names.RDMA: 1})])
     assert check(on_nic, [claim("a", {names.NVIDIA_GPU: 1}, unreadable=("GPUs by number",))], **shows) is None
     assert check(by_minor, [], **{names.GPU_CORE: 0}) is not None, "kubelet would refuse it"
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_beside_numbers_a_card_is_taken_as_a_recount_says(data):
+    gpus = data.draw(st.integers(1, 4))
+    order, others, picked = data.draw(st.permutations(range(gpus))), [], set()
+    are_said = True
+    for place, size in enumerate(data.draw(st.lists(st.integers(1, 2), max_size=3))):
+        cards, order = order[:size], order[size:]
+        if len(cards) < size:
+            break
+        said = data.draw(st.booleans())
+        more = {"by_kubelet": True} if said else {"unreadable": ("GPUs by number",)}
+        are_said &= said
+        picked |= {*cards}
+        plan = data.draw(st.sampled_from(["", "other"]))
+        grants = map(grant, cards) if said else ()
+        others.append(claim(f"c{place}", {names.NVIDIA_GPU: size}, grants, plan=plan, **more))
+    minor = data.draw(st.integers(0, gpus - 1))
+    found = check(decision({names.GPU_CORE: 50}, [grant(minor, 50)]), others, **{names.NVIDIA_GPU: gpus})
+    assert (found is None) == (are_said and minor not in picked)
+    assert found is None or not found.is_ours, "that kubelet has picked a card is no sign of a loss"
+    on_top = check(decision({names.NVIDIA_GPU: 1}), others, **{names.NVIDIA_GPU: gpus})
+    assert (on_top is None) == (len(picked) < gpus), "kubelet knows what it has picked"

@@ -93,7 +93,7 @@ def test_an_object_says_what_was_reported() -> None:
         names.LABEL_GPU_MODEL: "H100",
         names.LABEL_GPU_DRIVER: "550.54",
     }
-    assert wanted.annotations == {names.ANNOTATION_REPORT: "7"}
+    assert wanted.annotations == {names.ANNOTATION_REPORT: "7", names.ANNOTATION_KUBELET_CARDS: "{}"}
     assert made(GPU, NIC) == wanted
 
 

@@ -32,6 +32,12 @@ def test_who_holds_what() -> None:
     )
 
 
+def test_whose_it_is_where_one_pod_bears_the_name() -> None:
+    pods = {"u1": ("ns", "p"), "u2": ("ns", "q"), "u3": ("ns", "q"), "u4": ("other", "r")}
+    says = answer(*((name, [container("c", gpu=["g0"])]) for name in ("p", "q", "r")))
+    assert {each.pod: each.uid for each in held_of(says, pods)[0]} == {"p": "u1", "q": "", "r": ""}
+
+
 def test_what_cannot_be_is_named_and_the_rest_is_told() -> None:
     held, problems = held_of(answer(("p", [container("a", (-1, 2, 10**9), gpu=["", "x" * 300, "g0"])])))
     assert held == (HeldByContainer(namespace="ns", pod="p", container="a", devices={"gpu": ["g0"]}, cpus="2"),)

@@ -74,7 +74,10 @@ def used_otherwise(facts: Facts) -> Iterator[Finding]:
         seen = by_uid.get(hold.pod_uid)
         if seen is None or not (seen.is_ours and seen.is_live and seen.node == hold.node):
             continue
-        given = {(grant.kind, grant.id) for grant in seen.devices}
+        picked = facts.picked(seen)
+        if hold.kind == GPU and seen.holds_number and not picked:
+            continue  # kubelet picks its cards, and does not say which
+        given = {(grant.kind, grant.id) for grant in (*seen.devices, *picked)}
         if (hold.kind, hold.id) not in given:
             listed = ", ".join(f"{kind} {which}" for kind, which in sorted(given)) or "none"
             text = f"node {hold.node} reports {hold.kind} {hold.id} used by {seen.text}, which was given {listed}"

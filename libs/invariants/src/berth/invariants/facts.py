@@ -19,7 +19,7 @@ from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.bounded_json import read_annotation
 from berth.rules.cpus.resource_status import read_resource_status
-from berth.rules.gpu_request import FAMILY
+from berth.rules.gpu_request import FAMILY, WHOLE_CARDS
 from berth.rules.records.explained_devices import devices_held
 from berth.rules.records.resource_status import ResourceStatus
 
@@ -50,6 +50,7 @@ class _Reference(kube.View, frozen=True, kw_only=True):
 
 
 _DEVICES = msgspec.json.Decoder(dict[str, list[_Device]])  # made once: that costs more than most annotations
+_PICKED = msgspec.json.Decoder(dict[str, list[int]])
 DEVICES_LENGTH_MAX = 1 << 18
 
 
@@ -122,6 +123,12 @@ class Seen:
         return [*read_devices(self.annotations), *read_cores(self.annotations)]
 
     @property
+    def holds_number(self) -> bool:
+        """It asks for whole cards by a vendor's count, and no note says which it was given."""
+        has_some = any(grant.kind == "gpu" for grant in self.devices)
+        return not has_some and any(self.amounts.get(name, 0) > 0 for name in WHOLE_CARDS)
+
+    @property
     def held_devices(self) -> list[Grant]:
         """Of what is noted what its request explains: anybody can write a note."""
         devices = devices_held(tuple(self.devices), self.amounts, self.annotations)
@@ -159,9 +166,11 @@ class Facts:
     pods: dict[tuple[str, str], Seen] = field(default_factory=dict)
     holders: list[Holder] = field(default_factory=list)
     on_node: dict[str, list[Holder]] = field(default_factory=dict)
+    _picked: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Join."""
+        self._picked = _picked_by_kubelet(self.world.devices)
         for pod in self.world.pods:
             seen = Seen(pod, pod.spec.scheduler_name in self.world.schedulers)
             self.pods[seen.key] = seen
@@ -183,6 +192,11 @@ class Facts:
             and seen.attempt == decision.attempt
         )
 
+    def picked(self, seen: Seen) -> list[Grant]:
+        """The whole cards that kubelet says it has picked for a pod which holds a number of them."""
+        minors = self._picked.get((seen.node, seen.uid), ()) if seen.holds_number else ()
+        return [device("gpu", minor, {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}) for minor in minors]
+
     def _bound(self) -> Iterator[Holder]:
         for seen in self.pods.values():
             if seen.node and seen.is_live:
@@ -192,7 +206,7 @@ class Facts:
                     key=seen.key,
                     node=seen.node,
                     amounts=seen.amounts,
-                    devices=seen.held_devices,
+                    devices=[*seen.held_devices, *self.picked(seen)],
                     labels=seen.labels,
                     quota=seen.annotations.get(names.ANNOTATION_QUOTA, ""),
                     reservation=seen.reservation,
@@ -218,6 +232,26 @@ class Facts:
                     is_ours=True,
                     is_bound=False,
                 )
+
+
+def _picked_by_kubelet(devices: Iterable[kube.Device]) -> dict[tuple[str, str], list[int]]:
+    """The minors that kubelet has picked by the word of each Device, by node and uid."""
+    return {
+        (each.metadata.name, uid): minors
+        for each in devices
+        for uid, minors in read_picked(each.metadata.annotations or {}).items()
+    }
+
+
+def read_picked(annotations: Mapping[str, str]) -> dict[str, list[int]]:
+    """The minors that kubelet has picked by the word of a Device, by uid; none where it cannot be read."""
+    text = annotations.get(names.ANNOTATION_KUBELET_CARDS)
+    if not text or len(text) > DEVICES_LENGTH_MAX:
+        return {}
+    try:
+        return _PICKED.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return {}
 
 
 def read_devices(annotations: Mapping[str, str]) -> list[Grant]:

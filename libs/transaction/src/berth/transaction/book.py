@@ -11,9 +11,9 @@ without being settled, since only that shows it that the ledger has lost somethi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from berth.contracts.ledger import Decision, PlanStatus, Victim
+from berth.contracts.ledger import Decision, Grant, PlanStatus, Victim
 from berth.contracts.state import Pod, Reservation
 from berth.transaction import claims, nominations
 from berth.transaction.claims import Claim, Name
@@ -84,6 +84,7 @@ class Book:
         self._owners = Owners()
         self._by_node: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._waiting: set[Name] = set()
+        self._picked: dict[str, Mapping[str, tuple[Grant, ...]]] = {}
 
     # --- input -------------------------------------------------------------------------------------------------------
 
@@ -126,6 +127,23 @@ class Book:
         self.refresh(name)
         for user in self._owners.see(name[1], reservation):
             self.refresh(user)
+
+    def see_picked(self, node: str, picked: Mapping[str, tuple[Grant, ...]]) -> None:
+        """The cards that kubelet of this node says it has picked, by uid of the pod.
+
+        It stays while STATE starts over: who gives it out says so. What it says of a uid is true for as long as the
+        pod is there.
+        """
+        before = self._picked.get(node, {})
+        if picked == before:
+            return
+        if picked:
+            self._picked[node] = picked
+        else:
+            del self._picked[node]
+        uids = {uid for uid in picked.keys() | before.keys() if picked.get(uid) != before.get(uid)}
+        for name in sorted(name for name, uid in self._by_node.get(node, ()) if uid in uids):
+            self.refresh(name)
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
         """Take in one message of LEDGER; the names whose decisions it touched. Raises InvalidMessage when malformed.
@@ -310,7 +328,8 @@ class Book:
         return claim
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
-        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod))
+        picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
+        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
         return claim if claim.quota else claim._replace(quota=self._payer(pod))
 
     def _decisions(self, name: Name) -> list[Decision]:

@@ -34,7 +34,8 @@ class Claim(NamedTuple):
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
     it was placed under (empty: no decision says that Berth has placed it). `unreadable` names what it holds and nobody
     knows which it is (`berth.rules.records.evidence.blocked`), so that nothing of that kind can be given out safely on
-    that node: it has no record that can be read, or kubelet has picked it.
+    that node: it has no record that can be read, or kubelet has picked it. `by_kubelet`: it holds cards that kubelet
+    has picked, and `grants` says which.
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
     volumes is promised to nobody else. `inner` is what of a reservation its users never get.
     """
@@ -53,6 +54,7 @@ class Claim(NamedTuple):
     is_reservation: bool = False
     is_bound: bool = False
     unreadable: tuple[str, ...] = ()
+    by_kubelet: bool = False
     before: tuple[Step, ...] = ()
     inner: Amounts = {}
 
@@ -82,6 +84,7 @@ TAKES: Final = (
     "reservation",
     "is_reservation",
     "unreadable",
+    "by_kubelet",
     "inner",
 )
 """The fields of a claim that capacity depends on."""
@@ -113,15 +116,20 @@ def of_decision(decision: Decision) -> Claim:
     )
 
 
-def of_pod(pod: Pod, decision: Decision | None = None, accepts: Callable[[str], bool] = _nobody_accepts) -> Claim:
+def of_pod(
+    pod: Pod,
+    decision: Decision | None = None,
+    accepts: Callable[[str], bool] = _nobody_accepts,
+    picked: tuple[Grant, ...] | None = None,
+) -> Claim:
     """The claim of a bound pod, by what counts as evidence of it (`berth.rules.records`).
 
     `decision` is the one that stands for this pod on its node: grants, quota, reservation and plan are taken from it,
     since annotations may be anybody's. Without one, records count within the request, a reservation if it `accepts` the
-    pod (asked by uid), and the plan for nothing.
+    pod (asked by uid), and the plan for nothing. `picked` are the cards that kubelet says it has given to the pod.
     """
     template = pod.template
-    held = held_by_pod(template, None if decision is None else granted(decision.allocation))
+    held = held_by_pod(template, None if decision is None else granted(decision.allocation), picked)
     if decision is not None:
         reservation = decision.reservation_uid
     else:
@@ -141,6 +149,7 @@ def of_pod(pod: Pod, decision: Decision | None = None, accepts: Callable[[str], 
         attempt=pod.attempt,
         is_bound=True,
         unreadable=held.unreadable,
+        by_kubelet=held.by_kubelet,
     )
 
 

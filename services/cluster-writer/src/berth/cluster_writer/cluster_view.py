@@ -11,8 +11,9 @@ from collections.abc import Callable
 from berth.cluster_writer.core.placements import Placements
 from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.contracts import subjects
+from berth.contracts.base import Problem
 from berth.contracts.codec import decode
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Grant
 from berth.contracts.state import (
     Device,
     Node,
@@ -26,6 +27,7 @@ from berth.contracts.state import (
 )
 from berth.contracts.topology import NodeTopology
 from berth.rules.cpus.node_topology import topology_of
+from berth.rules.devices.kubelet_cards import picked_grants, read_kubelet_cards
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import Book
 from berth.transaction.claims import Name
@@ -74,7 +76,8 @@ class ClusterView:
         self.topologies_known = False
         self.nodes.clear()
         self._topologies.clear()
-        self.devices.clear()
+        for name in list(self.devices):
+            self._read_device(name, None)
         self.pod_groups.clear()
         self.storage.clear()
         self.volume_holders.clear()
@@ -114,10 +117,7 @@ class ClusterView:
                 self.nodes[name] = decode(value, Node)
         elif kind == "device":
             name = subjects.unescape(rest)
-            if deleted:
-                self.devices.pop(name, None)
-            else:
-                self.devices[name] = decode(value, Device)
+            self._read_device(name, None if deleted else decode(value, Device))
         elif kind == "noderesourcetopology":
             name = subjects.unescape(rest)
             if deleted:
@@ -199,6 +199,17 @@ class ClusterView:
         self.book.see_reservation(name, reservation)
         self._tell(before, reservation, name)
         return name
+
+    def _read_device(self, name: str, device: Device | None) -> None:
+        """A Device, or that there is none; with it comes which cards kubelet has picked, as far as that can be read."""
+        picked: dict[str, tuple[Grant, ...]] = {}
+        if device is None:
+            self.devices.pop(name, None)
+        else:
+            self.devices[name] = device
+            cards = read_kubelet_cards(device.annotations)
+            picked = {} if isinstance(cards, Problem) else picked_grants(cards, device.devices)
+        self.book.see_picked(name, picked)
 
     def _read_storage(self, kind: str, rest: str, value: bytes, deleted: bool) -> None:
         if kind == "persistentvolumeclaim":

@@ -380,7 +380,7 @@ def _shown_topology(topology: NodeResourceTopology, wanted: topology_object.Topo
 
 
 def _device_wish(wanted: device_object.DeviceObject) -> Wish:
-    about = wanted.annotations[names.ANNOTATION_REPORT]
+    about = (wanted.annotations[names.ANNOTATION_REPORT], wanted.annotations[names.ANNOTATION_KUBELET_CARDS])
     return Wish(about, spec=wanted.spec, labels=wanted.labels, annotations=wanted.annotations)
 
 

@@ -5,7 +5,7 @@ They also say whether kubelet gives out CPUs itself: with its policy `none` it h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.contracts.node_report import ReportedKubelet
 from berth.kubelet.client import PodResourcesClient, Unanswered
-from berth.node_qos_enforcer.core.held import held_of
+from berth.node_qos_enforcer.core.held import NO_PODS, held_of
 from berth.node_qos_enforcer.core.node_report import HELD, KUBELET, Findings
 from berth.rules.cpus.kubelet import STATIC
 
@@ -24,17 +24,27 @@ NONE: Final = "none"
 POLICY_S: Final = 30.0
 """Kubelet's policy changes when it is started anew."""
 
+Pods = Callable[[], Awaitable[Mapping[str, tuple[str, str]]]]
+
+
+async def _nobody() -> Mapping[str, tuple[str, str]]:
+    return NO_PODS
+
 
 class PodResources:
     """A connection to kubelet; use it as an async context manager."""
 
-    def __init__(self, socket: str, monotonic: Callable[[], float], *, reports_cpus: bool) -> None:
-        """Take kubelet's socket, and whether CPUs are reported, which its policy belongs to. Nothing is opened yet."""
+    def __init__(
+        self, socket: str, monotonic: Callable[[], float], *, reports_cpus: bool, pods: Pods = _nobody
+    ) -> None:
+        """Take kubelet's socket, and whether CPUs are reported, which its policy belongs to; `pods` says namespace and
+        name of each pod by uid. Nothing is opened yet."""
         self.gives_cpus = False
         """Whether kubelet gives out CPUs itself, as far as it is known."""
         self._client = PodResourcesClient(Path(socket), timeout_s=ASK_S)
         self._monotonic = monotonic
         self._reports_cpus = reports_cpus
+        self._pods = pods
         self._policy = ""
         self._asked_s: float | None = None
 
@@ -51,8 +61,9 @@ class PodResources:
 
     async def added_to(self, findings: Findings) -> Findings:
         """The findings, and what containers hold; while kubelet is away that stays as it was."""
+        pods = await self._pods()  # before kubelet is asked: see `held_of`
         try:
-            held, problems = held_of(await self._client.list())
+            held, problems = held_of(await self._client.list(), pods)
         except Unanswered as error:
             away = Problem(field="podresources", message=f"kubelet does not answer: {error}"[:200])
             self._asked_s = None

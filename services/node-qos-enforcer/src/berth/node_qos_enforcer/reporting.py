@@ -20,6 +20,7 @@ from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.device_health import DeviceKey, Health, followed, remembered
 from berth.node_qos_enforcer.core.node_report import Findings, report_of
 from berth.node_qos_enforcer.looking import Looker
+from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.views import ReportView
 from berth.runtime import Context, Moment, Periodic
@@ -62,12 +63,17 @@ class Reporting:
     """One node's reports on the bus."""
 
     def __init__(
-        self, ctx: Context[Settings], node: str, hold: Callable[[tuple[HeldByContainer, ...], bool], None]
+        self,
+        ctx: Context[Settings],
+        node: str,
+        hold: Callable[[tuple[HeldByContainer, ...], bool], None],
+        pods: PodsOfNode,
     ) -> None:
         """Nothing is looked at before `run`. `hold` gets what containers hold, and whether kubelet gives out CPUs,
-        whenever kubelet has said it."""
+        whenever kubelet has said it. `pods` tells which pods bear which names."""
         self._ctx = ctx
         self._hold = hold
+        self._pods = pods
         self._node = node
         self._key = named_key("report", node)
         self._reporter: Reporter | None = None
@@ -96,7 +102,7 @@ class Reporting:
                     from berth.node_qos_enforcer.pod_resources import PodResources
 
                     holders = await stack.enter_async_context(
-                        PodResources(socket, ctx.clock.monotonic, reports_cpus=ctx.settings.cpus)
+                        PodResources(socket, ctx.clock.monotonic, reports_cpus=ctx.settings.cpus, pods=self._pods.names)
                     )
                 await self._look_for_ever(looker, holders, self._reporter)
         finally:

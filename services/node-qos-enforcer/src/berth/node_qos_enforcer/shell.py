@@ -115,23 +115,25 @@ class Agent:
             known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
-        reporting = Reporting(ctx, known.node, inside.hold)
+        kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
+        pods = PodsOfNode(inside if ctx.settings.nri_socket else None, kubelet, ctx.clock.monotonic)
+        reporting = Reporting(ctx, known.node, inside.hold, pods)
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
-        self._serve_who_asks_by_pod(ctx, known, inside)
+        self._serve_who_asks_by_pod(ctx, known, inside, pods)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         if ctx.settings.nri_socket and ctx.settings.inventory_file:
             ctx.spawn(_keep_inventory_for_ever(ctx, inventories, inside), name="keep-inventory")
         await _look_for_ever(ctx, trees, reconciler)
 
-    def _serve_who_asks_by_pod(self, ctx: Context[Settings], known: KnownNode, inside: Inside) -> None:
+    def _serve_who_asks_by_pod(
+        self, ctx: Context[Settings], known: KnownNode, inside: Inside, pods: PodsOfNode
+    ) -> None:
         """The proxy of PodResources, and figures of shared GPUs."""
         settings = ctx.settings
         if not (settings.podresources_proxy or settings.vgpu_monitor):
             return
-        kubelet = KubeletPods(kubelet_api(settings)) if settings.kubelet_url else None
-        pods = PodsOfNode(inside if settings.nri_socket else None, kubelet, ctx.clock.monotonic)
         if settings.podresources_proxy:
             # gRPC is megabytes, which an agent that serves nobody does without.
             from berth.node_qos_enforcer.podresources_proxy import ProxyServing

@@ -116,19 +116,66 @@ def test_a_node_on_which_kubelet_counts_otherwise_is_news(solving: type[Any]) ->
     assert told_of == [False, False, True, True, False]
 
 
-KINDS = st.sampled_from(["one", "two", "share", "whole", "leave"])
+def test_cards_go_by_minor_beside_numbers_once_kubelet_says_which_they_are(solving: type[Any]) -> None:
+    run = solving()
+    machine(run)
+    run.pods([pod("a").gpus(1), pod("theirs").template(scheduler="other").gpus(2).on("n")])
+    run.round()
+    run.bind(pod("a").gpus(1))
+    slots = [*gpu_slots(4), *nic_slots(1)]
+    run.devices("n", slots, kubelet_cards={"uid-default-a": [2], "uid-default-theirs": [0]})
+    run.pod(pod("early").share(50))
+    assert kubelet_counts.BY_NUMBER in told(run.round()), "it has not said all of one"
+    run.delete_pod("early")
+    run.devices("n", slots, kubelet_cards={"uid-default-a": [2], "uid-default-theirs": [0, 1], "uid-gone": [3]})
+    (held,) = run.cluster.book.claims_of(("default", "a"))
+    assert (held.unreadable, held.by_kubelet, [each.minor for each in held.grants]) == ((), True, [2])
+    run.pod(pod("share").share(50))
+    assert run.nodes_of(run.round()) == {"share": "n"}
+    decision = run.cluster.book.ledger.decisions["default", "share"].decision
+    assert [grant.minor for grant in decision.allocation.devices] == [3]
+    run.bind(pod("share").share(50))
+    run.pod(pod("b").gpus(1))
+    assert kubelet_counts.BY_MINOR in told(run.round()), "kubelet might pick that very card"
+    run.delete_pod("b")
+    run.devices("n", slots)
+    run.pod(pod("late").share(50))
+    assert kubelet_counts.BY_NUMBER in told(run.round()), "it says nothing any more"
+    for name in ("a", "theirs"):
+        run.delete_pod(name)
+    run.pod(pod("last").share(50))
+    assert "last" in run.nodes_of(run.round())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_word_about_a_former_pod_says_nothing_of_its_successor(solving: type[Any]) -> None:
+    run = solving()
+    machine(run)
+    run.pod(pod("a").gpus(1).on("n"))
+    run.devices("n", gpu_slots(4), kubelet_cards={"uid-default-a": [2]})
+    run.delete_pod("a")
+    run.pods([pod("a").set(uid="another").gpus(1).on("n"), pod("share").share(50)])
+    assert kubelet_counts.BY_NUMBER in told(run.round())
+
+
+KINDS = st.sampled_from(["one", "two", "share", "whole", "leave", "told", "told", "lost"])
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_kubelet_picks_no_card_is_given_twice(solving: type[Any], data: st.DataObject) -> None:
     run = solving()
     gpus = data.draw(st.integers(1, 3))
-    machine(run, shown=gpus, gpus=data.draw(st.sampled_from([gpus, gpus, 0])))
+    listed = data.draw(st.sampled_from([gpus, gpus, 0]))
+    machine(run, shown=gpus, gpus=listed)
     picked: dict[str, list[int]] = {}
     chosen: dict[str, list[int]] = {}
-    for step, kind in enumerate(data.draw(st.lists(KINDS, min_size=3, max_size=8))):
+    for step, kind in enumerate(data.draw(st.lists(KINDS, min_size=3, max_size=10))):
         there = [*picked, *chosen]
+        if kind in ("told", "lost"):
+            names_told = data.draw(st.sets(st.sampled_from([*picked]))) if picked and kind == "told" else set()
+            word = {f"uid-default-{name}": sorted(picked[name]) for name in names_told}
+            run.devices("n", gpu_slots(listed), kubelet_cards=word)
+            continue
         if kind == "leave":
             if there:
                 name = data.draw(st.sampled_from(there))
@@ -196,3 +243,38 @@ def test_the_verifier_sees_it_by_itself(solving: type[Any]) -> None:
         assert run.verifier.check(wrong) != [], wrong
     run.devices("idle", gpu_slots(2, unhealthy=(1,)))
     assert run.verifier.check([two]) != [], "one of them is ill"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_verifier_lets_through_what_a_recount_lets_through(solving: type[Any], data: st.DataObject) -> None:
+    """Beside pods of which kubelet has said which cards they have, and pods of which it has not."""
+    run = solving()
+    gpus = data.draw(st.integers(1, 4))
+    machine(run, shown=gpus, gpus=gpus)
+    order = data.draw(st.permutations(range(gpus)))
+    sizes = data.draw(st.lists(st.integers(1, 2), max_size=3))
+    picked: dict[str, list[int]] = {}
+    for place, size in enumerate(sizes):
+        if len(order) < size:
+            break
+        picked[f"c{place}"], order = order[:size], order[size:]
+        run.pod(pod(f"c{place}").gpus(size).on("n"))
+    chosen = order[: data.draw(st.integers(0, len(order)))]
+    for minor in chosen:
+        run.pod(pod(f"s{minor}").share(50).on("n", [gpu_grant(minor, 50)]))
+    word = {name: picked[name] for name in picked if data.draw(st.booleans())}
+    run.devices("n", gpu_slots(gpus), kubelet_cards={f"uid-default-{name}": minors for name, minors in word.items()})
+    by_kubelet = {minor for minors in picked.values() for minor in minors}
+    if data.draw(st.booleans()):
+        count = data.draw(st.integers(1, 2))
+        run.pod(pod("me").gpus(count))
+        mine = Claim(("default", "me"), "uid-default-me", "n", {names.NVIDIA_GPU: count}, plan="p")
+        may = not chosen and len(by_kubelet) + count <= gpus
+    else:
+        minor, percent = data.draw(st.integers(0, gpus - 1)), data.draw(st.sampled_from([50, 60]))
+        run.pod(pod("me").share(percent))
+        amounts = {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent}
+        mine = Claim(("default", "me"), "uid-default-me", "n", amounts, (gpu_grant(minor, percent),), plan="p")
+        may = word == picked and minor not in by_kubelet and (minor not in chosen or percent == 50)
+    assert (run.verifier.check([mine]) == []) == may

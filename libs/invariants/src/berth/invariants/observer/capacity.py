@@ -84,6 +84,8 @@ class Capacity:
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
         """By node: who held capacity there until a moment ago, and until when."""
+        self.says_which: Callable[[Hold], bool] = lambda _: False
+        """Whether kubelet has said which cards one has that holds a number."""
         self._left_over: dict[tuple[str, str], int] = {}
         """By promise and subject: what was held beyond a limit when that came, and what was excused since."""
         self._subjects: dict[str, Minor] = {}
@@ -184,7 +186,7 @@ class Capacity:
     def unmarked(self, node: str, kinds: frozenset[str], promise: str) -> Iterator[str]:
         """Who is known to hold things of these kinds on a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
-            if hold.unknown.isdisjoint(kinds):
+            if hold.unknown.isdisjoint(kinds) or self.says_which(hold):
                 continue
             if self.is_known(hold, Reader.SOLVER):
                 yield hold.text

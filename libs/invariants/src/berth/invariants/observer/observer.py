@@ -36,6 +36,7 @@ from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.named import Named
 from berth.invariants.observer.partitions import Partitions
 from berth.invariants.observer.peers import Peers
+from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.sight import Reader, Sight
@@ -114,6 +115,7 @@ class Observer:
         self._volumes = Volumes(self.verdicts, self._sight, self._decided.doubt)
         self._cores = Cores(self.verdicts, self.capacity)
         self._named = Named(self.verdicts, self._sight)
+        self._picked = Picked(self.capacity, self.verdicts)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
@@ -136,6 +138,7 @@ class Observer:
                 self._volumes.decided,
                 self._cores.decided,
                 self._named.decided,
+                self._picked.decided,
                 self._partitions.decided,
             ),
             seen=self._seen,
@@ -367,6 +370,7 @@ class Observer:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)
         self.capacity.put(pod.uid, None)
+        self._picked.forget(pod.uid)
         self._peers.gone(pod.uid, version)
         self._volumes.gone(pod.uid)
         self._reserved.changed(pod.uid, pod, None)
@@ -383,6 +387,7 @@ class Observer:
     def _see_device(self, data: Json, deleted: bool) -> None:
         self._limits.see_device(data, deleted)
         self._named.see_device(data, deleted)
+        self._picked.see_device(data, deleted)
         self._partitions.see_device(data, deleted)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:

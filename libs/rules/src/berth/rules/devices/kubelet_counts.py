@@ -1,9 +1,9 @@
 """Whole cards that kubelet picks.
 
 A node whose status names a vendor's count (`nvidia.com/gpu`) has a device plugin, and kubelet gives its containers
-cards of its own choice. A pod that asks for such a count there holds a number of cards, and nobody knows which. Kubelet
-in turn does not know which cards others hold by minor. So on such a node cards are given out either by number or by
-minor, never both at a time.
+cards of its own choice. A pod that asks for such a count there holds a number of cards, and nobody knows which, until
+kubelet's word of it is known (`berth.rules.devices.kubelet_cards`). Kubelet in turn does not know which cards others
+hold by minor. So no card is given out by minor beside a number, and none by number beside a card by minor.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ _DEVICES: Final = FAMILY | {names.RDMA, names.FPGA}
 
 
 class Holder(Protocol):
-    """What one holder takes: its request, and the things that it was granted."""
+    """What one holder takes: its request, and the things that it was granted; `by_kubelet`: kubelet has picked its
+    cards, and they are known."""
 
     @property
     def amounts(self) -> Mapping[str, int]: ...
     @property
     def grants(self) -> Sequence[Grant]: ...
+    @property
+    def by_kubelet(self) -> bool: ...
 
 
 def counts_shown(allocatable: Mapping[str, int]) -> frozenset[str]:
@@ -46,6 +49,11 @@ def asks_count_alone(amounts: Mapping[str, int]) -> bool:
 def holds_number(amounts: Mapping[str, int], grants: Iterable[Grant]) -> bool:
     """Whether who asks for this and was granted that holds cards by number."""
     return asks_count_alone(amounts) and not any(grant.kind == GPU for grant in grants)
+
+
+def number_of(amounts: Mapping[str, int]) -> int:
+    """How many whole cards are asked for by vendors' counts."""
+    return sum(amounts[name] for name in WHOLE_CARDS & amounts.keys())
 
 
 def shown_at_zero(amounts: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
@@ -70,7 +78,7 @@ def given_both_ways(arriving: Iterable[Holder], there: Iterable[Holder], allocat
         return ""
     coming = list(arriving)
     everybody = [*coming, *there]
-    counted = any(each.amounts.get(name, 0) > 0 for each in everybody for name in shown)
+    counted = any(each.amounts.get(name, 0) > 0 for each in everybody if not each.by_kubelet for name in shown)
     if any(_by_minor(each) for each in coming) and counted:
         return "kubelet picks cards there, so that none can be given out by minor beside those that it has given"
     comes_counted = any(each.amounts.get(name, 0) > 0 for each in coming for name in shown)

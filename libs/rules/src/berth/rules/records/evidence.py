@@ -3,7 +3,7 @@
 While a decision says what a pod was granted, no record does. Else a record says which things a pod holds, and its
 request how much of each; one that names fewer than the request takes is as good as none. A pod that asks for nothing of
 a kind holds nothing of it beyond its request, whatever its record says, and blocks nobody when the record cannot be
-read.
+read. Cards that kubelet picks are in no record: which they are kubelet says, or nobody.
 """
 
 from __future__ import annotations
@@ -13,34 +13,48 @@ from typing import NamedTuple
 
 from berth.contracts.ledger import Grant
 from berth.contracts.state import Device, PodTemplate
-from berth.rules.devices.kubelet_counts import NUMBER, holds_number
+from berth.rules.devices.kubelet_counts import NUMBER, holds_number, number_of
 from berth.rules.records import registry
 from berth.rules.records.seam import GrantRecord
 
 
 class Held(NamedTuple):
-    """What a bound object holds within its node. `unreadable` names the kinds of which it holds nobody knows which."""
+    """What a bound object holds within its node. `unreadable` names the kinds of which it holds nobody knows which;
+    `by_kubelet`: its cards are those that kubelet has picked."""
 
     grants: tuple[Grant, ...] = ()
     unreadable: tuple[str, ...] = ()
+    by_kubelet: bool = False
 
 
 NOTHING = Held()
 
 
-def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Held:
-    """Of a bound pod; `decided` is what the decision that stands for it grants, None without one."""
+def held_by_pod(
+    template: PodTemplate, decided: tuple[Grant, ...] | None, picked: tuple[Grant, ...] | None = None
+) -> Held:
+    """Of a bound pod; `decided` is what the decision that stands for it grants, None without one, and `picked` the
+    cards that kubelet says it has given to the pod, None where it does not say.
+
+    Where those are not as many as are asked for, kubelet may have more to say: the pod holds a number.
+    """
     grants: tuple[Grant, ...] = decided or ()
     unreadable: list[str] = []
+    by_kubelet = False
     for record in registry.GRANTS:
         if decided is None:
             mine = record.held(record.read(template.annotations) or (), template)
             grants += mine
         else:
             mine = tuple(each for each in decided if each.kind in record.kinds)
-        if not mine and record.asks(template):
-            unreadable.append(record.unknown(template.requests))
-    return Held(grants, tuple(unreadable)) if grants or unreadable else NOTHING
+        if mine or not record.asks(template):
+            continue
+        unknown = record.unknown(template.requests)
+        if unknown == NUMBER and picked and len(picked) == number_of(template.requests):
+            grants, by_kubelet = grants + picked, True
+        else:
+            unreadable.append(unknown)
+    return Held(grants, tuple(unreadable), by_kubelet) if grants or unreadable else NOTHING
 
 
 def held_by_reservation(annotations: Mapping[str, str], template: PodTemplate) -> Held:

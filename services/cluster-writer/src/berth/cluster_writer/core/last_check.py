@@ -2,8 +2,9 @@
 
 Everybody else means every claim of the writer's own book: bound pods of its view and unsettled decisions that it has
 read, also those that the ledger has lost since. A grant or host port that Berth's own claims hold twice is the sign
-of such a loss; one that takes the claim of somebody else's pod is not. Amounts prove nothing: a node may come to offer
-less than is claimed at any time, as an extended resource does while kubelet starts.
+of such a loss; one that takes the claim of somebody else's pod is not, nor one of cards that kubelet has picked.
+Amounts prove nothing: a node may come to offer less than is claimed at any time, as an extended resource does while
+kubelet starts.
 
 A reservation and its users share what it holds: it counts with what its users leave of it.
 """
@@ -39,7 +40,8 @@ def clash(decision: Decision, claims: Iterable[Claim], allocatable: Mapping[str,
     others = [claim for claim in claims if (claim.name, claim.uid) != (mine.name, mine.uid)]
     held = _held_twice(mine, others)
     if held:
-        return Clash(held, bool(_held_twice(mine, [claim for claim in others if claim.is_ours])))
+        ours = [claim for claim in others if claim.is_ours and not claim.by_kubelet]
+        return Clash(held, bool(_held_twice(mine, ours)))
     unknown = blocked(mine.grants, (name for claim in others for name in claim.unreadable)) if mine.grants else ""
     if unknown:
         return Clash(f"a pod on {mine.node} holds {unknown}, and nobody knows which", is_ours=False)

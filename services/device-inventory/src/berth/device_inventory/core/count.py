@@ -14,6 +14,7 @@ from berth.contracts.state import Device
 from berth.device_inventory.core.check import check, gpu_label, limited
 from berth.device_inventory.core.partitions import partitions_of
 from berth.rules.device_cordon import REASON, read_device_cordon
+from berth.rules.devices.kubelet_cards import read_kubelet_cards
 
 CORDON_PROBLEMS_MAX: Final = 10
 
@@ -26,6 +27,8 @@ def inventory_of(device: Device, annotations: Mapping[str, str] | None = None) -
     checked = check(device)
     partitions = partitions_of(device.labels, device.annotations)
     slots, problems = _cordoned(checked.slots, annotations or {})
+    cards = read_kubelet_cards(device.annotations)
+    unread = [cards] if isinstance(cards, Problem) else []
     return NodeInventory(
         node=device.name,
         version=device.version,
@@ -35,7 +38,8 @@ def inventory_of(device: Device, annotations: Mapping[str, str] | None = None) -
         gpu_vendor=gpu_label(device.labels, names.LABEL_GPU_VENDOR),
         partition_policy=partitions.policy,
         partitions=list(partitions.table),
-        problems=limited([*checked.problems, *partitions.problems, *problems]),
+        problems=limited([*checked.problems, *partitions.problems, *problems, *unread]),
+        kubelet_cards={} if isinstance(cards, Problem) else {uid: list(minors) for uid, minors in cards.items()},
     )
 
 

@@ -12,7 +12,9 @@ from berth.contracts import names
 from berth.contracts.command import MANAGER
 from berth.contracts.node_report import NodeReport, ReportedDevice
 from berth.contracts.state import Device
+from berth.device_inventory.core.kubelet_cards import kubelet_cards
 from berth.resources.amounts import parse_amounts
+from berth.rules.devices.kubelet_cards import write_kubelet_cards
 from berth.rules.times import text_of
 from berth.vendors.devices import Found, FoundDevice, Link, Place, Status
 from berth.vendors.label_value import label_value
@@ -21,6 +23,7 @@ from berth.vendors.report import annotations_of, device_spec, labels_of
 API: Final = "scheduling.koordinator.sh/v1alpha1/devices"
 PART: Final = "devices"
 """The part of a report that the object is made of."""
+NOBODY: Final = write_kubelet_cards({})
 LAST_S: Final = 253_402_300_799.0
 """The end of the year 9999, the last one that RFC 3339 can write."""
 
@@ -45,7 +48,11 @@ def device_object(report: NodeReport) -> DeviceObject | None:
     # A reason that the API server would not take is changed here, and is no news: the condition's message has it.
     entries, _ = device_spec(found, before, "")
     labels = {name: label_value(value) for name, value in labels_of(found).items()}
-    annotations = {**annotations_of(found), names.ANNOTATION_REPORT: str(report.parts[PART])}
+    annotations = {
+        **annotations_of(found),
+        names.ANNOTATION_REPORT: str(report.parts[PART]),
+        names.ANNOTATION_KUBELET_CARDS: write_kubelet_cards(kubelet_cards(report)),
+    }
     return DeviceObject({"devices": entries}, labels, annotations)
 
 
@@ -57,10 +64,13 @@ def is_ours(device: Device) -> bool:
 def shows(device: Device, wanted: DeviceObject) -> bool:
     """Whether the object says what it is to say.
 
-    It names the report that it was made from. What somebody changed by hand since then is seen in what is given out:
-    the devices, their health and amounts.
+    It names the report that it was made from, and the cards that kubelet has picked. What somebody changed by hand
+    since then is seen in what is given out: the devices, their health and amounts.
     """
     if device.annotations.get(names.ANNOTATION_REPORT) != wanted.annotations[names.ANNOTATION_REPORT]:
+        return False
+    cards = names.ANNOTATION_KUBELET_CARDS
+    if device.annotations.get(cards, NOBODY) != wanted.annotations[cards]:
         return False
     if any(device.labels.get(name) != value for name, value in wanted.labels.items()):
         return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.contracts.base import Problem
@@ -15,6 +16,7 @@ CONTAINERS_MAX: Final = 1_024
 IDS_MAX: Final = 4_096
 """Ids of all containers together."""
 TEXT_MAX: Final = 256
+NO_PODS: Final[Mapping[str, tuple[str, str]]] = {}
 
 
 def cpus_held(containers: Iterable[HeldByContainer]) -> tuple[HeldCpus, ...]:
@@ -25,9 +27,18 @@ def cpus_held(containers: Iterable[HeldByContainer]) -> tuple[HeldCpus, ...]:
     )
 
 
-def held_of(answer: ListPodResourcesResponse) -> tuple[tuple[HeldByContainer, ...], tuple[Problem, ...]]:
-    """Who holds what. Too many, texts that are too long and CPUs that no machine has are left out, and named."""
+def held_of(
+    answer: ListPodResourcesResponse, pods: Mapping[str, tuple[str, str]] = NO_PODS
+) -> tuple[tuple[HeldByContainer, ...], tuple[Problem, ...]]:
+    """Who holds what. Too many, texts that are too long and CPUs that no machine has are left out, and named.
+
+    `pods` are namespace and name by uid, as they were known before kubelet was asked: kubelet takes a pod in once its
+    predecessor of the same name is gone, so what it says of the name is of this pod, or of one that comes after it.
+    Where two bear the name, nobody can tell.
+    """
     problems: list[Problem] = []
+    bearers = Counter(pods.values())
+    uids = {name: uid for uid, name in pods.items() if bearers[name] == 1}
     holders = sorted(
         (
             (pod.namespace, pod.name, container.name, container)
@@ -51,7 +62,12 @@ def held_of(answer: ListPodResourcesResponse) -> tuple[tuple[HeldByContainer, ..
         texts = (namespace[:TEXT_MAX], pod[:TEXT_MAX], name[:TEXT_MAX])
         found.append(
             HeldByContainer(
-                namespace=texts[0], pod=texts[1], container=texts[2], devices=devices, cpus=format_cpuset(cpus)
+                namespace=texts[0],
+                pod=texts[1],
+                container=texts[2],
+                devices=devices,
+                cpus=format_cpuset(cpus),
+                uid=uids.get((namespace, pod), ""),
             )
         )
     return tuple(found), tuple(problems)

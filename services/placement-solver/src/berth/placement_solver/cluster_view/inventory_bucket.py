@@ -13,6 +13,7 @@ from berth.contracts.state import (
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.cluster_view.holdings import Holdings
 from berth.placement_solver.core.inventories import same_content
+from berth.rules.devices.kubelet_cards import picked_grants
 
 
 class InventoryBucket(Holdings):
@@ -54,6 +55,7 @@ class InventoryBucket(Holdings):
         if is_uncounted == was_uncounted and same_content(found, nodes.inventory(node)):
             return
         nodes.see_inventory(node, found, is_uncounted=is_uncounted)
+        self.book.see_picked(node, picked_grants(found.kubelet_cards, found.devices) if found is not None else {})
         self.capacity_came_back = True
 
     def _read_report(self, node: str, value: bytes, deleted: bool) -> None:

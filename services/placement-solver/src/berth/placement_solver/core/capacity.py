@@ -148,6 +148,8 @@ class Capacity:
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
         self._block(row, claim.unreadable, sign)
+        if claim.by_kubelet:
+            self.nodes.counts.know(row, claim.amounts, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
 

@@ -1,7 +1,8 @@
 """The nodes on which kubelet picks the cards (`berth.rules.devices.kubelet_counts`): which they are, and what is free.
 
 There a pod that asks for a vendor's count gets a number: as many as the node's status shows and nobody has asked for,
-and no more than the healthy cards of its Device, where it has one. Cards go by number or by minor, never both at once.
+and no more than the healthy cards of its Device, where it has one. No card goes by minor beside numbers of which
+kubelet does not say which cards they are, and none by number beside cards that kubelet does not know to be held.
 """
 
 from __future__ import annotations
@@ -49,11 +50,14 @@ class KubeletCounts:
         self._shown: dict[str, Mask] = {}
         self._at_zero: dict[str, set[int]] = {}
         self._by_minor: dict[int, int] = {}  # of rows where somebody holds cards that kubelet does not know of
+        self._known: dict[str, RowArray] = {}  # of how many of a count kubelet says which cards they are
 
     def clear(self, row: int) -> None:
         """The row becomes that of another node."""
         self.see(row, {})
         self._by_minor.pop(row, None)
+        for known in self._known.values():
+            known[row : row + 1] = 0
 
     def see(self, row: int, offered: Mapping[str, int]) -> bool:
         """What the node offers; whether pods may go there for that which could not before."""
@@ -85,6 +89,11 @@ class KubeletCounts:
             else:
                 del self._by_minor[row]
 
+    def know(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
+        """Somebody (1), or nobody any more (-1), holds such numbers of cards of which kubelet says which they are."""
+        for name in WHOLE_CARDS & amounts.keys():
+            self._known_of(name, row)[row] += sign * amounts[name]
+
     @property
     def is_anywhere(self) -> bool:
         """Whether there is a node on which anything of this matters."""
@@ -99,7 +108,8 @@ class KubeletCounts:
         """What of this node the answers for pods depend on, to be compared."""
         target, names = Target(row), [name for name in self._shown if self.shows(name, row)]
         zeros = tuple(name for name, rows in self._at_zero.items() if row in rows)
-        return (*((name, self._held_under(name, target)) for name in names), *zeros)
+        held = ((name, self._held_under(name, target), self._unknown_under(name, target)) for name in names)
+        return (*held, *zeros)
 
     def shows(self, resource: str, row: int) -> bool:
         """Whether the node's status names this count, at whatever amount."""
@@ -132,7 +142,7 @@ class KubeletCounts:
             return by_minor
         found = by_minor
         for name in self._shown:
-            found = found & ~(self._of(name)[rows] & (self._held(name, rows) > 0))
+            found = found & ~(self._of(name)[rows] & (self._unknown(name, rows) > 0))
         if number is not None and number.resource in self._shown:
             found = np.where(self._of(number.resource)[rows], self._enough(number, rows), found)
         return found
@@ -157,8 +167,8 @@ class KubeletCounts:
         gone, there = target.hypothesis
         if number is None or not self.shows(number.resource, row):
             names = [name for name in self._shown if self.shows(name, row)]
-            held = sum(self._held_under(name, target) for name in names)
-            return Rejection((BY_NUMBER,)) if held > 0 else None
+            unknown = sum(self._unknown_under(name, target) for name in names)
+            return Rejection((BY_NUMBER,)) if unknown > 0 else None
         if not number.is_plain:
             return Rejection((NOT_BY_NUMBER,), resolvable=False)
         hidden = self._by_minor.get(row, 0) + sum(map(_unknown_of, there))
@@ -211,6 +221,28 @@ class KubeletCounts:
         nodes, column = self._nodes, self._nodes.column(name)
         held: RowArray = nodes.allocatable[column, rows] - nodes.free[column, rows]
         return held
+
+    def _known_of(self, name: str, row: int) -> RowArray:
+        """The column of this name, which has the row."""
+        known, size = self._known.get(name, np.zeros(0, np.intp)), self._nodes.alive.shape[0]
+        if row >= known.shape[0]:
+            known = self._known[name] = np.pad(known, (0, size - known.shape[0]))
+        return known
+
+    def _unknown(self, name: str, rows: Rows) -> RowArray:
+        """How many of the count are held of which nobody knows which cards they are."""
+        held = self._held(name, rows)
+        if name not in self._known:
+            return held
+        unknown: RowArray = held - self._known_of(name, self._nodes.alive.shape[0] - 1)[rows]
+        return unknown
+
+    def _unknown_under(self, name: str, target: Target) -> int:
+        gone, there = target.hypothesis
+        known = int(self._known_of(name, target.row)[target.row]) if name in self._known else 0
+        known -= sum(each.amounts.get(name, 0) for each in gone if each.by_kubelet)
+        known += sum(each.amounts.get(name, 0) for each in there if each.by_kubelet)
+        return self._held_under(name, target) - known
 
     def _held_under(self, name: str, target: Target) -> int:
         gone, there = target.hypothesis
