@@ -23,6 +23,7 @@ LAWS: Final = {
     "epochs": "no epoch is raised for nothing",
     "alarms": "the auditor raises no false alarm",
     "endings": "no placement is said to have ended that goes on",
+    "kubelet": "no card goes by minor that kubelet has picked",
     "rights": "nobody needs a right that it does not have",
     "errors": "no error is logged that no fault explains",
 }

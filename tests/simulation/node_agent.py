@@ -80,6 +80,10 @@ class Machine:
         for file in (self._stat, *self._usages):
             os.close(file)
 
+    def broken(self) -> list[str]:
+        """What has gone wrong on nodes and nobody but they can tell."""
+        return []
+
     def spec(self) -> ServiceSpec:
         """Its agent, which enforces."""
 

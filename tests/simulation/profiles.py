@@ -37,7 +37,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "shares": ("bookings", "groups made anew", "two groups", "wear", "wear and loss"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
-    "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up"),
+    "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
     "preemption": ("evictions", "evictions and loss", "evictions held up"),
 }
 """Which situations each profile draws from, in turn; an ordinary seed has none."""

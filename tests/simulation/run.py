@@ -156,6 +156,7 @@ def _run(
     violations += for_nothing(nats.losses, harness.lease.named, nats.begun, harness.observer.verdicts)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
+    violations += [f"kubelet {text}" for text in (machine.broken() if machine is not None else [])[:EVIDENCE_MAX]]
     violations += [
         f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in harness.host.failures[:EVIDENCE_MAX]
     ]

@@ -81,6 +81,9 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "swapped": (1, "I1g"),
     "old topology": (1, "I23b"),
     "locks kept": (0, "L1"),
+    "cards picked": (0, "I1 kubelet"),
+    "numbers unseen": (0, "I1"),
+    "numbers given": (0, "I1 kubelet"),
     "E2": (1, "I11d"),
     "E4 look": (0, "I11h"),
     "E4 version": (0, "I11"),
@@ -103,6 +106,16 @@ def test_a_planted_bug_is_found(name: str) -> None:
     assert found, f"{TRIES} seeds keep every promise although {PLANTED[name].what}"
     assert {text.split(" ")[0].rstrip(":") for text in found.violations} & set(promises.split()), found.violations
     assert any(text.startswith(SIGNS.get(name, "")) for text in found.violations), found.violations
+
+
+def test_the_last_check_alone_stops_what_solver_and_verifier_do_not_see() -> None:
+    """Cards that nobody knows to be free are decided, and given to nobody."""
+    bug = PLANTED["numbers unseen"]
+    with bug.plant():
+        outcome = run_seed(0, profile=bug.profile)
+    assert any(text.startswith("I1 ") for text in outcome.violations)
+    assert outcome.applied.judged["kubelet"]
+    assert not [text for text in outcome.violations if text.startswith("kubelet ")]
 
 
 def _outcomes(name: str, first: int) -> Iterator[Outcome]:

@@ -212,6 +212,21 @@ PLANTED: Final[dict[str, Bug]] = {
     "locks kept": Bug(
         "the lock of a node stays its pod's for five minutes", inside.locks_kept, run_profiles.CHANGING_CARDS
     ),
+    "cards picked": Bug(
+        "cards are free of which kubelet says that it has picked them",
+        inside.named_are_free,
+        run_profiles.PICKED_CARDS,
+    ),
+    "numbers unseen": Bug(
+        "only the last check knows that nobody knows which cards kubelet has picked",
+        inside.numbers_unseen,
+        run_profiles.PICKED_CARDS,
+    ),
+    "numbers given": Bug(
+        "cards go by minor beside those of which nobody knows which kubelet has picked",
+        inside.numbers_given,
+        run_profiles.PICKED_CARDS,
+    ),
     "E2": Bug("a nomination holds nothing", evictions.freed_for_anybody, run_profiles.EVICTIONS),
     "E4 look": Bug(
         "nobody looks whether the beneficiary waits before its victims are deleted",

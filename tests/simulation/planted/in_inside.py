@@ -17,15 +17,21 @@ from berth.contracts.grants import CPU, VF
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision
 from berth.placement_solver.cluster_view import inventory_bucket
+from berth.placement_solver.core.constraints import device_share
 from berth.placement_solver.core.cores import store
 from berth.placement_solver.core.devices import node_rules
+from berth.placement_solver.core.devices.kubelet_counts import KubeletCounts
 from berth.placement_solver.core.inventories import Inventories
+from berth.placement_solver.core.tallies.numbers import NumberTally
+from berth.placement_solver.core.verify import node as verify_node
 from berth.placement_solver.core.verify.laws import cores, devices
 from berth.rules.cpus import node_topology
 from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.reserved import ReservedCpus
 from berth.rules.devices import candidates
+from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.devices.partitions import NO_RULES
+from berth.rules.records.evidence import Held
 from berth.simcluster import kubelet
 from berth.transaction import claims
 
@@ -123,6 +129,44 @@ def locks_kept() -> Planted:
         patch.object(NodeLocks, "free", free),
         patch.object(kubelet, "LOCKS", ()),
     )
+
+
+def named_are_free() -> Planted:
+    """Cards of which kubelet says that it has picked them are free."""
+    real = claims.held_by_pod
+
+    def held(*args: Any) -> Held:
+        found = real(*args)
+        return found._replace(grants=()) if found.by_kubelet else found
+
+    return patch.object(claims, "held_by_pod", held)
+
+
+def numbers_unseen() -> Planted:
+    """To solver and verifier a number of cards is nothing: only the last check looks at it."""
+    return together(
+        patch.object(NumberTally, "block", lambda *_: None),
+        patch.object(KubeletCounts, "_unknown", lambda self, name, rows: self._held(name, rows) * 0),
+        patch.object(KubeletCounts, "_unknown_under", lambda *_: 0),
+        patch.object(device_share, "_unknown", device_share._unread),
+        *_countless(verify_node),
+    )
+
+
+def numbers_given() -> Planted:
+    """Nobody looks at numbers, the last check included."""
+    return together(numbers_unseen(), *_countless(last_check))
+
+
+def _countless(law: Any) -> list[Planted]:
+    """This one lets cards go by minor beside numbers."""
+    real = law.blocked
+    return [
+        patch.object(law, "given_both_ways", lambda *_: ""),
+        patch.object(
+            law, "blocked", lambda grants, unreadable: real(grants, (each for each in unreadable if each != NUMBER))
+        ),
+    ]
 
 
 def _unnamed(found: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import inside, mates, owned, volumes
+from tests.simulation import inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings, restricted
@@ -302,3 +302,12 @@ CHANGING_CARDS: Final = replace(
     replicas=two_solvers,
 )
 """Cards alone, in pairs where their node has it so."""
+PICKED_CARDS: Final = replace(
+    CHANGING_NODES,
+    size=Size(nodes=3, singles=90, strangers=3),
+    cluster=picking.cluster,
+    actions=picking.actions,
+    replicas=watched_solvers_and_an_agent,
+    machine=picking.PickingMachine,
+)
+"""Cards by number where kubelet picks them, and by minor beside them."""
