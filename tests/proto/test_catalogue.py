@@ -53,6 +53,7 @@ BUILT = {
             "statefulset",
             "podgroup",
             "elasticquota",
+            "elasticquotaprofile",
             "persistentvolumeclaim",
             "csistoragecapacity",
         )

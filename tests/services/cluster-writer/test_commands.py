@@ -50,7 +50,9 @@ def subject_of(command):
         case AnnotateNode():
             return subjects.command_subject("annotate", "nodes", command.name)
         case ApplyObject():
-            return subjects.command_subject("apply", command.api.rpartition("/")[2] or "nodeslos", command.name)
+            plural = command.api.rpartition("/")[2] or "nodeslos"
+            names = [command.namespace, command.name] if command.namespace else [command.name]
+            return subjects.command_subject("apply", plural, *names)
         case DeleteObject():
             return subjects.command_subject("delete", "devices", command.name)
         case PatchObject():
@@ -603,6 +605,36 @@ async def test_a_kind_without_a_spec_is_made_of_its_fields(desk, api, uid):
     assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: MANAGER}
     await desk.commands.delete_object(DeleteObject(api=ask.api, name="n", uid=made["metadata"]["uid"]))
     assert api.store.get(TOPOLOGY).status == 404
+
+
+QUOTA_API = "scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+QUOTA = Path("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", "default", "pool-root")
+
+
+def root_quota(cpu, revision=1):
+    spec = {"min": {"cpu": cpu}, "max": {"cpu": "100"}}
+    return ApplyObject(
+        api=QUOTA_API,
+        namespace="default",
+        name="pool-root",
+        spec=spec,
+        revision=revision,
+        labels={names.LABEL_QUOTA_IS_ROOT: "true"},
+    )
+
+
+async def test_a_quota_is_made_in_its_namespace_and_follows(desk, api):
+    await desk.send(root_quota("4"))
+    made = json.loads(api.store.get(QUOTA).body)
+    assert (made["metadata"]["namespace"], made["spec"]["min"]) == ("default", {"cpu": "4"})
+    assert made["metadata"]["labels"] == {names.LABEL_QUOTA_IS_ROOT: "true", names.LABEL_MANAGED_BY: MANAGER}
+    await desk.send(root_quota("8", revision=2))
+    assert json.loads(api.store.get(QUOTA).body)["spec"]["min"] == {"cpu": "8"}
+
+
+async def test_quotas_are_not_deleted(desk):
+    with pytest.raises(InvalidMessage, match="is none of"):
+        await desk.commands.delete_object(DeleteObject(api=QUOTA_API, name="pool-root", uid="u"))
 
 
 async def test_kinds_that_nobody_else_writes_may_not_be_deleted(desk):

@@ -27,13 +27,13 @@ def test_a_view_is_complete_when_every_kind_is():
     assert not feed.reconciler.view.is_complete
     feed.complete("pods", "nodes")
     assert not feed.reconciler.view.is_complete
-    assert feed.reconciler.view.missing == "waiting for elasticquotas"
-    feed.complete("elasticquotas")
+    assert feed.reconciler.view.missing == "waiting for elasticquotaprofiles, elasticquotas"
+    feed.complete("elasticquotas", "elasticquotaprofiles")
     assert feed.reconciler.view.is_complete
     feed.reconciler.view.reset()
     assert not feed.reconciler.view.is_complete
     feed.reconciler.view.end(0)
-    assert feed.reconciler.view.missing == "waiting for elasticquotas, nodes, pods"
+    assert feed.reconciler.view.missing == "waiting for elasticquotaprofiles, elasticquotas, nodes, pods"
 
 
 def test_everything_is_written_once_and_then_only_what_changed():

@@ -50,7 +50,7 @@ class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
 
 
 class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
-    """Make a cluster-scoped object say this spec, whether it exists or not, by its API path `group/version/plural`.
+    """Make an object say this spec, whether it exists or not, by its API path `group/version/plural`.
 
     `fields` are those beside metadata and spec, of kinds that have any; such a kind has no spec.
     The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
@@ -67,6 +67,7 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     fields: dict[str, Any] = {}
+    namespace: str = ""
 
 
 class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):

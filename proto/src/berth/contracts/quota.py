@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Problem
+from berth.contracts.kube import Requirement
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
@@ -16,6 +17,8 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     it, by eviction where they don't leave by themselves.
     `moved` is the revision at which the group came below its present parent, 0 if it was never below another: what is
     used of the tree from then on is used under at least this revision.
+    `nodes` are what the labels of a node have to say so that pods of the group may go there: those of its tree's
+    profile, all of them; none restricts nothing.
     `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
     account stamp names the newest revision used on it.
     """
@@ -36,3 +39,4 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     problems: list[Problem] = []
     moved: Integer = 0
     effective_min: dict[str, Integer] = {}
+    nodes: list[Requirement] = []

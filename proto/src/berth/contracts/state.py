@@ -304,6 +304,23 @@ class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1
     problems: list[Problem] = []
 
 
+class ElasticQuotaProfile(Message, frozen=True, kw_only=True, tag="elasticquotaprofile.seen.v1"):
+    """An ElasticQuotaProfile: the root quota of a tree, and the nodes of that tree. `ratio` is as it is written."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: Integer
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    quota_name: str = ""
+    quota_labels: dict[str, str] = {}
+    ratio: str = ""
+    selector: LabelSelector | None = None
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
 class DeviceTopology(Part, frozen=True, kw_only=True):
     """Where a device sits; -1 and the empty text mean unknown."""
 

@@ -54,6 +54,7 @@ def fields(message: Any) -> list[str]:
         ("statefulset", "statefulset.ns.a_b"),
         ("podgroup", "podgroup.ns.a_b"),
         ("elasticquota", "elasticquota.ns.a_b"),
+        ("elasticquotaprofile", "elasticquotaprofile.ns.a_b"),
         ("device", "device.a_b"),
         ("reservation", "reservation.a_b"),
         ("noderesourcetopology", "noderesourcetopology.a_b"),
@@ -222,6 +223,27 @@ def test_elastic_quota() -> None:
     assert (quota.min, quota.used) == ({"cpu": 1000}, {"cpu": 500})
     assert fields(quota) == ["spec.max[memory]"]
     assert quota.max == {"cpu": 2000, "memory": 0}, "a limit that cannot be read must not become no limit"
+
+
+def test_elastic_quota_profile() -> None:
+    profile = read(
+        "elasticquotaprofile",
+        {
+            "spec": {
+                "quotaName": "root",
+                "quotaLabels": {"a": "b"},
+                "resourceRatio": "1.5",
+                "nodeSelector": {"matchLabels": {"pool": "x"}},
+            }
+        },
+        labels={names.LABEL_QUOTA_TREE: "t"},
+        annotations={names.ANNOTATION_QUOTA_RESOURCE_KEYS: '["cpu"]', "other": "x"},
+    )
+    assert (profile.quota_name, profile.quota_labels, profile.ratio) == ("root", {"a": "b"}, "1.5")
+    assert profile.selector.match_labels == {"pool": "x"}
+    assert profile.labels == {names.LABEL_QUOTA_TREE: "t"}
+    assert profile.annotations == {names.ANNOTATION_QUOTA_RESOURCE_KEYS: '["cpu"]'}
+    assert read("elasticquotaprofile", {}).selector is None
 
 
 def test_device() -> None:

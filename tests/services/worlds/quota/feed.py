@@ -8,6 +8,7 @@ from berth.bus.port import Entry
 from berth.contracts import names, state
 from berth.contracts.base import Message
 from berth.contracts.codec import encode
+from berth.contracts.kube import LabelSelector
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, synced_key
 from berth.quota_manager.core.engine import Rules
 from berth.quota_manager.reconciler import Reconciler
@@ -52,8 +53,9 @@ class Feed:
         )
         self.put(pod_key(namespace, name), whole)
 
-    def node(self, name: str, cpu: int = 10_000) -> None:
-        self.put(named_key("node", name), state.Node(name=name, uid=name, version=1, allocatable={"cpu": cpu}))
+    def node(self, name: str, cpu: int = 10_000, **fields: Any) -> None:
+        node = state.Node(name=name, uid=name, version=1, allocatable={"cpu": cpu}, **fields)
+        self.put(named_key("node", name), node)
 
     def quota(
         self,
@@ -80,7 +82,16 @@ class Feed:
         )
         self.put(namespaced_key("elasticquota", namespace, name), quota)
 
+    def profile(self, name: str, pool: str, *, namespace: str = "ns", uid: str = "u", **fields: Any) -> None:
+        """A profile of the nodes labelled `pool`."""
+        selector = LabelSelector(match_labels={"pool": pool})
+        whole = {"quota_name": f"{name}-root", "selector": selector, "version": 1} | fields
+        self.put(
+            namespaced_key("elasticquotaprofile", namespace, name),
+            state.ElasticQuotaProfile(namespace=namespace, name=name, uid=uid, **whole),
+        )
+
     def complete(self, *kinds: str) -> None:
-        for kind in kinds or ("pods", "nodes", "elasticquotas"):
+        for kind in kinds or ("pods", "nodes", "elasticquotas", "elasticquotaprofiles"):
             self.put(synced_key(kind), state.Synced(kind=kind, version=1, complete=True))
         self.reconciler.view.end(self.sequence)

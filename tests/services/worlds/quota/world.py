@@ -63,7 +63,7 @@ class World(ShellWorld[Settings]):
 
     service = SERVICE
     publishes = buckets.QUOTA
-    kinds = ("pods", "nodes", "elasticquotas")
+    kinds = ("pods", "nodes", "elasticquotas", "elasticquotaprofiles")
 
     def __init__(self, server: NatsServer) -> None:
         self.groups = Groups()

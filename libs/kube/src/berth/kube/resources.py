@@ -83,6 +83,7 @@ VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", False
 CUSTOM_RESOURCE_DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", False)
 POD_GROUPS = Resource("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", True)
 ELASTIC_QUOTAS = Resource("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", True)
+ELASTIC_QUOTA_PROFILES = Resource("quota.koordinator.sh", "v1alpha1", "elasticquotaprofiles", True)
 RESERVATIONS = Resource("scheduling.koordinator.sh", "v1alpha1", "reservations", False)
 DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", False)
 NODE_METRICS = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", False)

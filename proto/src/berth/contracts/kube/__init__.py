@@ -7,6 +7,8 @@ unknown fields are skipped at no cost. Amounts stay text here; the watcher turns
 from berth.contracts.kube.devices import Device, DeviceInfo, DeviceSpec, DeviceTopology
 from berth.contracts.kube.groups import (
     ElasticQuota,
+    ElasticQuotaProfile,
+    ElasticQuotaProfileSpec,
     ElasticQuotaSpec,
     ElasticQuotaStatus,
     PodGroup,
@@ -138,6 +140,8 @@ __all__ = [
     "DisruptionBudgetSpec",
     "DisruptionBudgetStatus",
     "ElasticQuota",
+    "ElasticQuotaProfile",
+    "ElasticQuotaProfileSpec",
     "ElasticQuotaSpec",
     "ElasticQuotaStatus",
     "ISCSISource",

@@ -1,8 +1,10 @@
-"""Pods taken together: a gang that starts together or not at all (PodGroup), a team with one quota (ElasticQuota)."""
+"""Pods taken together: a gang that starts together or not at all (PodGroup), a team with one quota (ElasticQuota), the
+nodes of a tree of quotas (ElasticQuotaProfile)."""
 
 from __future__ import annotations
 
 from berth.contracts.kube.meta import Meta, Quantity, View
+from berth.contracts.kube.selectors import LabelSelector
 
 
 class PodGroupSpec(View, frozen=True, kw_only=True):
@@ -52,3 +54,19 @@ class ElasticQuota(View, frozen=True, kw_only=True):
     metadata: Meta
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
     status: ElasticQuotaStatus = ElasticQuotaStatus()
+
+
+class ElasticQuotaProfileSpec(View, frozen=True, kw_only=True):
+    """spec of an ElasticQuotaProfile."""
+
+    quota_name: str = ""
+    quota_labels: dict[str, str] | None = None
+    resource_ratio: str | None = None
+    node_selector: LabelSelector | None = None
+
+
+class ElasticQuotaProfile(View, frozen=True, kw_only=True):
+    """quota.koordinator.sh/v1alpha1 ElasticQuotaProfile."""
+
+    metadata: Meta
+    spec: ElasticQuotaProfileSpec = ElasticQuotaProfileSpec()

@@ -14,6 +14,7 @@ from berth.cluster_watcher.core.csi_nodes import csi_node_of
 from berth.cluster_watcher.core.csi_storage_capacities import csi_storage_capacity_of
 from berth.cluster_watcher.core.devices import device_of
 from berth.cluster_watcher.core.disruption_budgets import disruption_budget_of
+from berth.cluster_watcher.core.elastic_quota_profiles import elastic_quota_profile_of
 from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
 from berth.cluster_watcher.core.findings import bounded_name
 from berth.cluster_watcher.core.namespaces import namespace_of
@@ -117,6 +118,13 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind("statefulset", kube.STATEFUL_SETS, views.StatefulSet, state.StatefulSet, stateful_set_of, is_quiet=True),
     Kind("podgroup", kube.POD_GROUPS, views.PodGroup, state.PodGroup, pod_group_of),
     Kind("elasticquota", kube.ELASTIC_QUOTAS, views.ElasticQuota, state.ElasticQuota, elastic_quota_of),
+    Kind(
+        "elasticquotaprofile",
+        kube.ELASTIC_QUOTA_PROFILES,
+        views.ElasticQuotaProfile,
+        state.ElasticQuotaProfile,
+        elastic_quota_profile_of,
+    ),
     Kind("device", kube.DEVICES, views.Device, state.Device, device_of),
     RESERVATIONS,
     Kind(

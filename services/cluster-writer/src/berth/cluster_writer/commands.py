@@ -47,6 +47,7 @@ WRITABLE = {
     f"{resource.api_version}/{resource.plural}": resource
     for resource in (
         resources.ELASTIC_QUOTAS,
+        resources.ELASTIC_QUOTA_PROFILES,
         resources.RESERVATIONS,
         resources.POD_GROUPS,
         resources.DEVICES,
@@ -59,7 +60,7 @@ WRITABLE = {
 
 
 class Applicable(NamedTuple):
-    """A cluster-scoped kind whose objects other services may ask to have made, and what it is called.
+    """A kind whose objects other services may ask to have made, and what it is called.
 
     `is_shared`: other agents write objects of this kind as well. Those without our label are theirs, and never touched.
     """
@@ -73,6 +74,7 @@ APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
         Applicable(resources.NODE_SLOS, "NodeSLO"),
+        Applicable(resources.ELASTIC_QUOTAS, "ElasticQuota", is_shared=True),
         Applicable(resources.DEVICES, "Device", is_shared=True),
         Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
@@ -204,7 +206,8 @@ class Commands:
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         owner = command.owner
         resource, kind, is_shared = APPLICABLE[command.api]
-        found = await self._api.get(resource, "", command.name)
+        namespace = command.namespace if resource.namespaced else ""
+        found = await self._api.get(resource, namespace, command.name)
         if not found.ok and not found.missing:
             return self._judge(found)
         missing = kube.Meta(name=command.name, resource_version=NO_VERSION)
@@ -226,13 +229,15 @@ class Commands:
             # Two requests for one object, or two tries of one, may be on their way at once: the last to begin holds.
             "resourceVersion": shown.resource_version,
         }
+        if namespace:
+            meta["namespace"] = namespace
         labels = {**command.labels, **({names.LABEL_MANAGED_BY: MANAGER} if is_shared else {})}
         if labels:
             meta["labels"] = labels
         content = command.fields or {"spec": command.spec}
         body = {**content, "apiVersion": resource.api_version, "kind": kind, "metadata": meta}
         answer = await self._api.patch(
-            resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
+            resource, namespace, command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
         )
         if answer.conflict:
             raise RetryLaterError("the object has changed meanwhile")
@@ -241,8 +246,8 @@ class Commands:
     async def delete_object(self, command: DeleteObject) -> str:
         """Delete an object that we made, unless it is another one by now, or another writer's."""
         applicable = APPLICABLE.get(command.api)
-        if applicable is None or not applicable.is_shared:
-            shared = sorted(api for api, each in APPLICABLE.items() if each.is_shared)
+        if applicable is None or not applicable.is_shared or applicable.resource.namespaced:
+            shared = sorted(a for a, each in APPLICABLE.items() if each.is_shared and not each.resource.namespaced)
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(shared)}")
         found = await self._api.get(applicable.resource, "", command.name)
         if not found.ok:

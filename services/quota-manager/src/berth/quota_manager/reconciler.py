@@ -8,13 +8,15 @@ from typing import Final
 from berth.contracts.base import Problem as WireProblem
 from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, QuotaChanged
+from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.subjects import command_subject, event_subject, quota_key
+from berth.contracts.subjects import command_subject, event_subject, named_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.made_quotas import Maker, unmade
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
@@ -42,8 +44,9 @@ class Reconciler:
         writebacks_per_s: int = 100,
         started: float = 0.0,
         admission: Admission | None = None,
+        home: str = "",
     ) -> None:
-        """`started`: the monotonic time from which write-backs are allowed."""
+        """`started`: the monotonic time from which write-backs are allowed. `home`: where built-in groups are made."""
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
@@ -51,9 +54,15 @@ class Reconciler:
         self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
+        self.maker = Maker(interval_s, retry_s)
+        self._home = home
+        self._nodes_of: dict[str, list[Requirement]] = {}
+        self._profile_alarms = Alarms(grace_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
         """What is wrong now; another list whenever it may have changed."""
+        self.profile_problems: list[Problem] = []
+        """What is wrong with profiles now."""
         self._said: list[Problem] | None = None
         self._merged_of: tuple[list[Problem], list[Problem]] = ([], [])
         self._by_object: tuple[list[Problem], dict[str, list[WireProblem]]] = ([], {})
@@ -87,7 +96,8 @@ class Reconciler:
             "trees": len(self.engine.forest.roots),
             "pods": len(self.engine.book),
             "nodes": self.engine.nodes,
-            "problems": len(self.problems),
+            "profiles": len(self.view.profiles),
+            "problems": len(self.problems) + len(self.profile_problems),
             "objects that admission would refuse": self.slipped.objects,
             "overused groups": self.alarms.over,
             "write-backs waiting": len(self.pace),
@@ -116,7 +126,7 @@ class Reconciler:
         """Bring QUOTA and the ElasticQuotas in line with groups, pods and nodes."""
         self.settle(at.monotonic)
         # Write-backs come first: they decide for which groups a changed demand is published as well.
-        commands = self._write_backs(at)
+        commands = self._write_backs(at) + self._makings(at)
         writes = [Write(key, message) for key, message in self.writes(at.ms, self.published.keys).items()]
         return Outcome(writes, commands, self.announcements(at))
 
@@ -136,6 +146,15 @@ class Reconciler:
                 may_drop=True,
             )
             for patch in patches
+        ]
+
+    def _makings(self, at: Moment) -> list[Command]:
+        """Commands for the objects that Berth makes: root quotas of profiles, built-in groups."""
+        home = self._home if self._home and named_key("namespace", self._home) in self.view.namespaces else ""
+        requests = self.maker.requests(self.view.profiles.roots(), self.view.objects, home, at.monotonic, at.ms)
+        return [
+            Command(each.subject, each.command, id=f"{SERVICE}.{each.subject}.{at.ms}", may_drop=True)
+            for each in requests
         ]
 
     def reconsider(self, key: str | None = None) -> None:
@@ -161,6 +180,10 @@ class Reconciler:
             self._map_objects()
             self.pace.keep(self.engine.forest.groups)
             self.alarms.forget_all_but(self.engine.forest.groups)
+        if self.view.profiles.changed:
+            self.view.profiles.changed = False
+            self._nodes_of = self.view.profiles.requirements()
+            self._everything = True
         self._gather_problems(settled.figures)
         groups = self.engine.forest.groups
         self._limits |= settled.limits
@@ -208,6 +231,7 @@ class Reconciler:
                 self._served.get(name, []),
                 problems.get(group.spec.object, []),
                 uses_runtime=self._rules.uses_runtime,
+                nodes=self._nodes_of.get(group.tree),
             )
             key = quota_key(group.tree, name)
             demand_too = everything or name in self._demand
@@ -239,7 +263,7 @@ class Reconciler:
 
     def announcements(self, at: Moment) -> list[Event]:
         """Events that are due."""
-        events = self._refusals(at)
+        events = self._refusals(at) + self._profile_refusals(at)
         for group, excess in self.alarms.overuse(at.monotonic):
             known = self.engine.forest.groups.get(group)
             tree = known.tree if known is not None else ""
@@ -258,12 +282,16 @@ class Reconciler:
         self._said = self.problems
         events: list[Event] = []
         for owner, listed in self.alarms.refusals(self.problems).items():
-            namespace, _, name = owner.rpartition("/")
-            event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
-            subject = event_subject("object", "refused", "elasticquotas", namespace, name)
-            text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
-            events.append(_event(subject, event, "object.refused", text, at))
+            events.append(_refusal("ElasticQuota", "elasticquotas", owner, listed, at))
         return events
+
+    def _profile_refusals(self, at: Moment) -> list[Event]:
+        profiles = self.view.profiles
+        self.profile_problems = [*profiles.problems(), *unmade(profiles.roots(), self.view.objects)]
+        news = self._profile_alarms.refusals(self.profile_problems)
+        return [
+            _refusal("ElasticQuotaProfile", "elasticquotaprofiles", owner, listed, at) for owner, listed in news.items()
+        ]
 
     def _map_objects(self) -> None:
         self._served = self.engine.map.namespaces_of()
@@ -293,6 +321,15 @@ class Reconciler:
 def _place(group: Group) -> tuple[bool, int, str]:
     """Its place among the groups that are written at once."""
     return group.name == DEFAULT_GROUP, group.depth, group.name
+
+
+def _refusal(kind: str, plural: str, owner: str, listed: tuple[Problem, ...], at: Moment) -> Event:
+    """The event that says what is wrong with one object."""
+    namespace, _, name = owner.rpartition("/")
+    event = ObjectRefused(kind=kind, namespace=namespace, name=name, problems=_on_wire(listed))
+    subject = event_subject("object", "refused", plural, namespace, name)
+    text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
+    return _event(subject, event, "object.refused", text, at)
 
 
 def _event(subject: str, message: QuotaChanged | ObjectRefused, kind: str, text: str, at: Moment) -> Event:

@@ -50,6 +50,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     quota_parent_pods: Annotated[
         bool, Meta(description="SupportParentQuotaSubmitPod; off, parents that pods name are reported")
     ] = True
+    quota_namespace: Annotated[
+        str, Meta(description="quotaGroupNamespace: root, system and default group are made there; empty: nowhere")
+    ] = "koordinator-system"
     quota_admission: Annotated[
         bool, Meta(description="EnableQuotaAdmission: report quotas whose pods ask for more than admission lets in")
     ] = False

@@ -16,7 +16,7 @@ TICK_S = 0.5
 
 GROUPS = gauge("berth_quota_groups", "Quota groups, the built-in ones included.")
 PODS = gauge("berth_quota_pods", "Pods that count against a quota group.")
-PROBLEMS = gauge("berth_quota_problems", "Things that are wrong with ElasticQuota objects now.")
+PROBLEMS = gauge("berth_quota_problems", "Things that are wrong with ElasticQuotas and ElasticQuotaProfiles now.")
 UNADMITTED = gauge("berth_quota_unadmitted_objects", "ElasticQuotas that admission would have refused.")
 OVERUSED = gauge("berth_quota_overused_groups", "Groups that use more than their runtime.")
 UNREADABLE = gauge(
@@ -43,6 +43,7 @@ class Shell(Manager[Settings, Reconciler]):
             writebacks_per_s=settings.writebacks_per_s,
             started=context.clock.monotonic(),
             admission=settings.admission,
+            home=settings.quota_namespace,
         )
         self.wire(
             reconciler,
@@ -65,7 +66,7 @@ class Shell(Manager[Settings, Reconciler]):
         reconciler = self.reconciler
         GROUPS.set(len(reconciler.engine.forest.groups))
         PODS.set(len(reconciler.engine.book))
-        PROBLEMS.set(len(reconciler.problems))
+        PROBLEMS.set(len(reconciler.problems) + len(reconciler.profile_problems))
         UNADMITTED.set(reconciler.slipped.objects)
         OVERUSED.set(reconciler.alarms.over)
         UNREADABLE.set(reconciler.unreadable)

@@ -17,12 +17,15 @@ from berth.contracts.ledger import AccountStamp
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.limits import PublishedGroups
+from berth.quota_manager.core.made_quotas import QuotaObjects
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
+from berth.quota_manager.core.profiles import NodeOfPool, Profiles
 from berth.quota_manager.core.slipped import Slipped
 from berth.quota_manager.core.writeback import Shown, shown_by
 
-REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
-"""Without a complete view of these, totals or demand would be too low, or groups would seem to be gone."""
+REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas", "elasticquotaprofiles"))
+"""Without a complete view of these, totals or demand would be too low, and groups, or the nodes that a tree is kept to,
+would seem to be gone."""
 STAMPS: Final = "*.account.quota.>"
 """What of LEDGER is read: the stamps of groups, of every epoch."""
 EVERYTHING: Final = "everything"
@@ -44,12 +47,18 @@ class StateView:
         self._slipped = slipped
         self._on_news = on_news
         self._ignores_deleting = ignores_deleting
+        self.profiles = Profiles()
+        self.objects = QuotaObjects()
+        self.namespaces: set[str] = set()
+        """Keys of the namespaces that are there."""
         self._complete_kinds: set[str] = set()
         self._is_at_end = False
         self._readers: dict[str, Callable[[str, bytes], None]] = {
             "pod": self._pod,
             "node": self._node,
             "elasticquota": self._quota,
+            "elasticquotaprofile": self._profile,
+            "namespace": lambda key, value: self.namespaces.add(key),
             "synced": self._synced,
         }
 
@@ -70,6 +79,9 @@ class StateView:
         """The bucket begins anew."""
         self._engine.reset()
         self._slipped.reset()
+        self.profiles.reset()
+        self.objects.reset()
+        self.namespaces.clear()
         self.shown.clear()
         self._complete_kinds.clear()
         self._is_at_end = False
@@ -104,7 +116,10 @@ class StateView:
             self._engine.book.put(key, *booked)
 
     def _node(self, key: str, value: bytes) -> None:
-        self._engine.put_node(key, decode(value, NodeView).allocatable)
+        node = decode(value, NodeView)
+        self._engine.put_node(key, node.allocatable)
+        offered = {name: max(0, amount) for name, amount in node.allocatable.items()}
+        self.profiles.put_node(key, NodeOfPool(node.labels, offered, node.ready and not node.unschedulable))
 
     def _quota(self, key: str, value: bytes) -> None:
         quota = decode(value, state.ElasticQuota)
@@ -114,8 +129,12 @@ class StateView:
             spec = replace(known, problems=spec.problems)
         self._engine.put_quota(key, spec)
         self._slipped.put(key, quota, spec)
+        self.objects.put(quota)
         self.shown[key] = shown_by(quota)
         self.seen_again.add(quota.name)
+
+    def _profile(self, key: str, value: bytes) -> None:
+        self.profiles.put(key, decode(value, state.ElasticQuotaProfile))
 
     def _synced(self, key: str, value: bytes) -> None:
         marker = decode(value, state.Synced)
@@ -127,11 +146,17 @@ class StateView:
             self._engine.book.remove(key)
         elif kind == "node":
             self._engine.remove_node(key)
+            self.profiles.remove_node(key)
         elif kind == "elasticquota":
             self._engine.remove_quota(key)
             shown = self.shown.pop(key, None)
             if shown is not None:
                 self._slipped.remove(key, shown.name)
+                self.objects.remove(shown.namespace, shown.name)
+        elif kind == "elasticquotaprofile":
+            self.profiles.remove(key)
+        elif kind == "namespace":
+            self.namespaces.discard(key)
 
 
 class PublishedView:

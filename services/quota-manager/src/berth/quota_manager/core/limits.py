@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from berth.contracts.base import Problem
+from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.forest import Group
 from berth.resources.amounts import Amounts, without_zeros
@@ -22,7 +23,12 @@ BUILT_IN_UNLIMITED: Final = 2**63 // 5
 
 
 def group_message(
-    group: Group, namespaces: list[str], problems: list[Problem], *, uses_runtime: bool = True
+    group: Group,
+    namespaces: list[str],
+    problems: list[Problem],
+    *,
+    uses_runtime: bool = True,
+    nodes: list[Requirement] | None = None,
 ) -> QuotaGroup:
     """The message of a group, with revision 0.
 
@@ -53,6 +59,7 @@ def group_message(
         namespaces=namespaces,
         problems=problems,
         effective_min={} if group.is_detached else _ordered(group.effective_min),
+        nodes=nodes or [],
     )
 
 

@@ -51,6 +51,9 @@ class NodeView(msgspec.Struct, frozen=True, tag_field="type", tag="node.seen.v1"
 
     name: str
     allocatable: Amounts = {}
+    labels: dict[str, str] = {}
+    ready: bool = False
+    unschedulable: bool = False
 
 
 def read_pod(pod: PodView, *, ignores_deleting: bool = False) -> tuple[ClassKey, Claim] | None:
