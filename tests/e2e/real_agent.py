@@ -135,11 +135,12 @@ class Reports:
 
 
 @contextlib.asynccontextmanager
-async def reports(server: NatsServer) -> AsyncIterator[Reports]:
-    """A bus that knows the node's devices, and what its agent reports there."""
+async def reports(server: NatsServer, *gpus: str) -> AsyncIterator[Reports]:
+    """A bus that knows the node's devices, one GPU or these, and what its agent reports there."""
     bus = await Bus.connect(BusSettings(url=server.url), service="test")
     await bus.ensure()
-    slots = [DeviceSlot(kind="gpu", minor=0, uuid=GPU), DeviceSlot(kind="rdma", minor=0, uuid=NIC)]
+    slots = [DeviceSlot(kind="gpu", minor=minor, uuid=uuid) for minor, uuid in enumerate(gpus or (GPU,))]
+    slots.append(DeviceSlot(kind="rdma", minor=0, uuid=NIC))
     bus.owned(buckets.INVENTORY).put(
         KEY, encode(NodeInventory(node=NODE, version=1, devices=slots, gpu_vendor="nvidia"))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -79,6 +80,31 @@ async def test_containers_have_what_their_pods_were_given(
 
         await asyncio.to_thread(containerd.remove_pod, own)
         await until(lambda: cpus(shared) == EVERY, "its CPUs are everybody's again", agent)
+        assert shown.fields() == set()
+
+
+async def test_two_containers_of_a_pod_have_a_card_each(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
+) -> None:
+    """The init container has had both; one that asks for none has none."""
+    cards = [GPU, GPU.replace("8c25", "8c26")]
+    whole = {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100"}
+    given = {"gpu": [{"minor": minor, "id": card, "resources": whole} for minor, card in enumerate(cards)]}
+    shares = {"first": {"gpu": [{"minor": 1}]}, "second": {"gpu": [{"minor": 0}]}}
+    init = {"init": {"gpu": [{"minor": 0}, {"minor": 1}]}}
+    notes = {
+        names.ANNOTATION_DEVICE_ALLOCATED: json.dumps(given),
+        names.ANNOTATION_CONTAINER_DEVICES: json.dumps(shares | init),
+    }
+    agent.start()
+    async with reports(nats_server, *cards) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
+        pod = await run_pod(containerd, "pair", devices=notes)
+        seen = {}
+        for name in ("init", "first", "second", "side"):
+            _, process = await begun(containerd, pod, name)
+            seen[name] = environment(process).get("NVIDIA_VISIBLE_DEVICES")
+        assert seen == {"init": ",".join(cards), "first": cards[1], "second": cards[0], "side": None}
         assert shown.fields() == set()
 
 
