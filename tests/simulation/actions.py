@@ -155,7 +155,7 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
             labels={OWNER_LABEL: name},
             annotations={DURATION: f"{rng.uniform(5, 60):.1f}s"} if rng.random() < 0.5 else {},
         )
-        pod["metadata"]["annotations"] |= demands.wishes(user)
+        pod["metadata"].setdefault("annotations", {}).update(demands.wishes(user))
         done.append(Timed(max(0.0, at_s + rng.uniform(-3.0, 30.0)), Create(pod)))
     if rng.random() < 0.35:
         # Some time in which its users come and are bound.

@@ -9,6 +9,7 @@ from tests.simulation.workload import (
     GANG_LABEL,
     GROUPS,
     NAMESPACE,
+    PRIORITIES,
     QUOTA_LABEL,
     Change,
     Create,
@@ -33,15 +34,16 @@ def draw(rng: random.Random, size: Size, number: int) -> list[Timed]:
     """One gang, or two that start together; large gangs ask for little."""
     at_s, name = rng.uniform(0.0, size.end_s), f"gang-{number}"
     mode = {names.ANNOTATION_GANG_MODE: "NonStrict"} if rng.random() < LOOSE_SHARE else {}
+    rank = rng.choice(sorted(PRIORITIES)) if size.ranked_gangs and rng.random() < size.ranked_gangs else ""
     if rng.random() < TOGETHER_SHARE:
         pair = (name, f"{name}-mate")
         group = json.dumps([f"{NAMESPACE}/{each}" for each in pair])
         notes = {**mode, names.ANNOTATION_GANG_GROUPS: group}
-        return [timed for each in pair for timed in _gang(rng, each, rng.choice((1, 2, 3)), at_s, notes)]
-    return _gang(rng, name, rng.choice((2, 2, 3, 4, 4, 8, 16, 64)), at_s, mode)
+        return [timed for each in pair for timed in _gang(rng, each, rng.choice((1, 2, 3)), at_s, notes, rank)]
+    return _gang(rng, name, rng.choice((2, 2, 3, 4, 4, 8, 16, 64)), at_s, mode, rank)
 
 
-def _gang(rng: random.Random, name: str, members: int, at_s: float, settings: dict[str, str]) -> list[Timed]:
+def _gang(rng: random.Random, name: str, members: int, at_s: float, settings: dict[str, str], rank: str) -> list[Timed]:
     """Members come within some seconds; they, or their PodGroup alone, may be deleted later."""
     request = PodRequest(500, 256) if members > 8 else PodRequest(1_000, 1_024, 1, rng.choice((300, 500, 1_000)))
     minimum = max(1, members - rng.choice((1, 2))) if rng.random() < SPARE_SHARE else members
@@ -57,6 +59,8 @@ def _gang(rng: random.Random, name: str, members: int, at_s: float, settings: di
         labels[QUOTA_LABEL] = rng.choice(GROUPS)
     for member in range(members):
         pod = pod_manifest(f"{name}-{member}", request, namespace=NAMESPACE, labels=labels, annotations=notes)
+        if rank:
+            pod["spec"]["priorityClassName"] = rank
         done.append(Timed(at_s + rng.uniform(0.0, 2.0), Create(pod)))
     if rng.random() < 0.5:
         gone_s = at_s + rng.uniform(1.0, 60.0)

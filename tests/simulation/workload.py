@@ -103,7 +103,7 @@ class Timed(NamedTuple):
 class Size(NamedTuple):
     """How much happens. `mates`: groups of pods that must be apart, together or spread. `claims`: those that pods use
     volumes by. `sets`: ReplicaSets, and as many pods behind gates. `ranked`: the share of single pods that are of
-    another priority than all others. `end_s`: nothing is created after it."""
+    another priority than all others, `ranked_gangs` that of gangs. `end_s`: nothing is created after it."""
 
     nodes: int = 8
     singles: int = 90
@@ -114,6 +114,7 @@ class Size(NamedTuple):
     claims: int = 6
     sets: int = 2
     ranked: float = 0.0
+    ranked_gangs: float = 0.0
     end_s: float = 220.0
 
 

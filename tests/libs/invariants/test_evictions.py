@@ -7,7 +7,7 @@ from tests.libs.invariants.stage import stranger
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names
-from berth.contracts.ledger import Victim
+from berth.contracts.ledger import GangRef, Victim
 from berth.invariants import Excuse
 from berth.rules.eviction_notes import Mark, let_go_note, mark_note
 from berth.rules.preemption import BY_SCHEDULER
@@ -219,6 +219,47 @@ def test_a_podgroup_says_how_many_a_gang_needs(story: Story) -> None:
     story.put("podgroups", "g", {"spec": {"minMember": 3}}, "default")
     evict(story, "g0", nominate(story, "g0"))
     assert "I11f" in story.broken
+
+
+def test_nobody_is_left_of_a_strict_gang_that_leaves(story: Story) -> None:
+    members = gang(story, 2, 2)
+    plan = nominate(story, *members)
+    evict(story, "g0", plan)
+    assert "I34" in story.finish(quiet=True)
+    evict(story, "g1", plan)
+    for name in members:
+        story.delete("pods", name)
+    assert "I34" not in story.finish(quiet=True)
+
+
+def test_half_a_gang_is_left_when_whom_it_left_for_went_first(story: Story) -> None:
+    members = gang(story, 2, 2)
+    evict(story, "g0", nominate(story, *members))
+    story.delete("pods", "high")
+    assert "I34" not in story.finish(quiet=True)
+
+
+def job(story: Story, victim: str) -> str:
+    """`high` and `mate` are nominated together."""
+    story.pod("mate", "8")
+    story.change("pods", "mate", {"spec": {"priority": 9}})
+    listed = [Victim(namespace="default", name=victim, uid=f"uid-{victim}", version=story.version, node="n1")]
+    ref = GangRef(name="default/job", size=2)
+    fields = {"nominates": True, "victims": listed, "gang": ref}
+    return story.commit(*(story.decision(name, "n1", **fields) for name in ("high", "mate")))
+
+
+def test_others_leave_for_a_gang_while_all_of_it_waits(story: Story) -> None:
+    evict(story, "low", job(story, "low"))
+    assert "I34" not in story.broken
+
+
+def test_nobody_leaves_for_half_a_gang(story: Story) -> None:
+    plan = job(story, "low")
+    story.delete("pods", "mate")
+    story.wait(60.0)
+    evict(story, "low", plan)
+    assert story.broken == ["I34"]
 
 
 def second(story: Story) -> str:

@@ -43,7 +43,17 @@ def test_a_fault_is_found_in_the_midst_of_others_work(planted: tuple[str, Callab
 
 def test_every_promise_that_is_watched_has_a_fault() -> None:
     elsewhere = {"I1c", "I1d", "I7", "I8"}  # node reports, replays and rebuilds have tests of their own
-    elsewhere |= {"I11", "I11b", "I11c", "I11d", "I11e", "I11f", "I11g", "I11h"}  # evictions as well: test_evictions
+    elsewhere |= {
+        "I11",
+        "I11b",
+        "I11c",
+        "I11d",
+        "I11e",
+        "I11f",
+        "I11g",
+        "I11h",
+        "I34",
+    }  # evictions as well: test_evictions
     elsewhere |= {"I19", "I19b", "I20", "I21", "I22"}  # and volumes: test_observer_volumes
     elsewhere |= {"I1g", "I23", "I23b", "I24", "I25", "I26", "I27"}  # and what is within a node: test_inside
     elsewhere |= {"I29"}  # and how Reservations are used: test_observer_reservations

@@ -146,20 +146,6 @@ async def test_a_pod_that_may_not_preempt_waits(run: Any, bench: SolverBench) ->
     assert "preemption: not eligible due to preemptionPolicy=Never." in bench.commands.refusals()["high"]
 
 
-async def test_members_of_gangs_and_quota_do_not_make_anybody_leave(run: Any, bench: SolverBench) -> None:
-    run.pod(low())
-    run.pod(sized("high", 4, 9).annotation(names.ANNOTATION_GANG_NAME, "g").annotation(names.ANNOTATION_GANG_MIN, "1"))
-    await bench.until_idle()
-    assert bench.placed() == {}
-
-
-async def test_members_of_strict_gangs_stay(run: Any, bench: SolverBench) -> None:
-    run.pod(low().annotation(names.ANNOTATION_GANG_NAME, "g").annotation(names.ANNOTATION_GANG_MIN, "1"))
-    run.pod(sized("high", 4, 9))
-    await bench.until_idle()
-    assert bench.placed() == {}
-
-
 FOREIGN_GANGS = {
     "annotations": lambda made: made.gang("g", 2),
     "a PodGroup that says nothing": lambda made: made.gang("grouped"),

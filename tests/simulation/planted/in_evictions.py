@@ -10,6 +10,7 @@ from unittest.mock import patch
 import msgspec
 from tests.simulation.planted.in_writer import together
 
+from berth.cluster_writer import eviction_executor
 from berth.cluster_writer.core import evictions, victims
 from berth.cluster_writer.eviction_look import Look
 from berth.contracts.state import Pod
@@ -81,6 +82,44 @@ def equals_leave() -> Planted:
 def protected_leave() -> Planted:
     """Priority alone decides who leaves."""
     return together(*(patch.object(each, "why_protected", lambda _: "") for each in (preemption, nominations, victims)))
+
+
+def half_a_gang_leaves() -> Planted:
+    """Of a gang that has to leave, the last member stays: it is left out when the gang's turn comes."""
+    real = eviction_executor.leaving_together
+
+    def leaving_together(*args: Any) -> list[list[Pod]]:
+        return [unit[:-1] if len(unit) > 1 else unit for unit in real(*args)]
+
+    marks = evictions._victims
+    left_out: set[str] = set()
+
+    def victims(*args: Any) -> tuple[Pod, ...]:
+        return tuple(each for each in marks(*args) if each.uid not in left_out)
+
+    def halved(*args: Any) -> list[list[Pod]]:
+        units = real(*args)
+        left_out.update(unit[-1].uid for unit in units if len(unit) > 1)
+        return leaving_together(*args)
+
+    return together(
+        patch.object(eviction_executor, "leaving_together", halved),
+        patch.object(evictions, "_victims", victims),
+    )
+
+
+def for_half_a_gang() -> Planted:
+    """Evictions for a gang begin, and go on, for whoever of it is there."""
+    real, of_plan = evictions.next_step, evictions.members_of
+
+    def members_of(plan: str, book: Any) -> Any:
+        members = of_plan(plan, book)
+        return [each for each in members if evictions.is_current(book, each)] or members
+
+    def next_step(members: Any, *args: Any) -> Any:
+        return real([msgspec.structs.replace(each, gang=None) for each in members], *args)
+
+    return together(patch.object(evictions, "next_step", next_step), patch.object(evictions, "members_of", members_of))
 
 
 def freed_for_anybody() -> Planted:

@@ -239,6 +239,13 @@ EVICTIONS: Final = replace(
     faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
 )
 """Pods leave for others, while that is interrupted."""
+GANG_EVICTIONS: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=4, gangs=16, sets=3, singles=30, ranked=0.3, ranked_gangs=0.6),
+    cluster=RunProfile.cluster,
+    actions=RunProfile.actions,
+)
+"""Gangs leave for others, and others for gangs, while that is interrupted."""
 EVICTIONS_HELD_UP: Final = replace(
     EVICTIONS,
     size=Size(nodes=2, sets=7, singles=24),

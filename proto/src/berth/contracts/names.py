@@ -50,6 +50,8 @@ LABEL_PRIORITY = "koordinator.sh/priority"
 
 LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
 """Pod: `true` protects it from preemption."""
+LABEL_QUESTIONED_OBJECT = "scheduling.koordinator.sh/questioned-object-key"
+"""Pod: which job it belongs to, as Koordinator's job preemption counts what it costs to empty a node."""
 ANNOTATION_MIRROR = "kubernetes.io/config.mirror"
 """Pod: the API server's copy of a pod that a kubelet has from a file, and that goes on running without the copy."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from berth.cluster_writer.core.victims import why_stays
+from berth.cluster_writer.core.victims import RunningGangs, leaving_together, why_stays
 from berth.contracts import names
-from berth.contracts.state import PodGroup
+from berth.contracts.state import Pod, PodGroup
 from berth.testing.builders import pod
 
 
@@ -17,30 +15,67 @@ def group(**annotations: str) -> PodGroup:
 NON_STRICT = {names.ANNOTATION_GANG_MODE: "NonStrict"}
 
 
+def judged(
+    victim: Pod,
+    chosen: set[str],
+    groups: dict[tuple[str, str], PodGroup] | None = None,
+    others: list[Pod] | None = None,
+) -> str:
+    running = RunningGangs()
+    for each in [victim, *(others or [])]:
+        running.see_pod((each.namespace, each.name), each)
+    return why_stays(victim, chosen | {victim.uid}, groups or {}, running)
+
+
 def test_a_single_pod_may_leave() -> None:
-    assert why_stays(pod("p").build(1), {}) == ""
-    assert why_stays(pod("p").build(1), {("default", "g"): group()}) == ""
+    assert judged(pod("p").on("n").build(1), set()) == ""
+    assert judged(pod("p").on("n").build(1), set(), {("default", "g"): group()}) == ""
 
 
 def test_a_protected_one_stays() -> None:
-    assert why_stays(pod("p").set(mirror=True).build(1), {}) == "default/p is protected: mirror pod"
+    assert judged(pod("p").set(mirror=True).on("n").build(1), set()) == "default/p is protected: mirror pod"
 
 
-@pytest.mark.parametrize("by_label", [True, False])
-def test_a_member_of_a_strict_gang_stays(by_label: bool) -> None:
-    made = pod("p").label(names.LABEL_POD_GROUP, "g") if by_label else pod("p").gang("g", 2)
-    assert why_stays(made.build(1), {}) == "default/p belongs to the strict gang default/g"
-    assert why_stays(made.build(1), {("default", "g"): group()}) == "default/p belongs to the strict gang default/g"
+def members(count: int, **settings: str) -> list[Pod]:
+    return [pod(f"p{at}").gang("g", 2, **settings).on("n").build(at + 1) for at in range(count)]
 
 
-def test_the_pod_group_speaks_for_its_members() -> None:
-    strict = pod("p").label(names.LABEL_POD_GROUP, "g")
-    loose = strict.annotation(names.ANNOTATION_GANG_MODE, "NonStrict")
-    assert why_stays(strict.build(1), {("default", "g"): group(**NON_STRICT)}) == ""
-    assert why_stays(loose.build(1), {("default", "g"): group()}) != ""
+def test_a_strict_gang_leaves_whole_or_keeps_what_it_needs() -> None:
+    first, second, third = members(3)
+    assert judged(first, set(), others=[second, third]) == ""
+    assert judged(first, {second.uid, third.uid}, others=[second, third]) == ""
+    assert (
+        judged(first, {second.uid}, others=[second, third])
+        == "default/p0 leaves 1 of the strict gang default/g, which needs 2"
+    )
 
 
-def test_without_one_they_speak_for_themselves() -> None:
-    loose = pod("p").label(names.LABEL_POD_GROUP, "g").annotation(names.ANNOTATION_GANG_MODE, "NonStrict")
-    assert why_stays(loose.build(1), {}) == ""
-    assert why_stays(loose.build(1), {("elsewhere", "g"): group()}) == ""
+def test_members_that_have_ended_or_leave_already_do_not_count() -> None:
+    first, *_ = members(1)
+    leaving = pod("p1").gang("g", 2).on("n").set(deleting=True).build(2)
+    ended = pod("p2").gang("g", 2).on("n").set(phase="Succeeded").build(3)
+    assert judged(first, set(), others=[leaving, ended]) == ""
+
+
+def test_a_pod_group_speaks_for_its_members() -> None:
+    first, second = members(2)
+    loose = members(2, mode="NonStrict")
+    assert judged(first, set(), {("default", "g"): group(**NON_STRICT)}, [second]) == ""
+    assert judged(loose[0], set(), {("default", "g"): group()}, loose[1:]) != ""
+    assert judged(loose[0], set(), {}, loose[1:]) == ""
+    assert judged(loose[0], set(), {("elsewhere", "g"): group()}, loose[1:]) == ""
+
+
+def test_those_of_one_strict_gang_go_one_after_the_other() -> None:
+    first, second = members(2)
+    other = pod("a").on("n").build(9)
+    assert leaving_together([first, other, second], {}) == [[first, second], [other]]
+
+
+def test_a_gang_is_forgotten_with_its_last_member() -> None:
+    running = RunningGangs()
+    (first,) = members(1)
+    running.see_pod(("default", "p0"), first)
+    assert list(running.staying("default/g")) == [first]
+    running.see_pod(("default", "p0"), None)
+    assert list(running.staying("default/g")) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.cluster_writer.core.placements import Placements
+from berth.cluster_writer.core.victims import RunningGangs
 from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.contracts import subjects
 from berth.contracts.base import Problem
@@ -58,6 +59,7 @@ class ClusterView:
         """By node: the object, and once somebody has asked what it comes to."""
         self.pod_groups: dict[Name, PodGroup] = {}
         self.pod_groups_known = False
+        self.running_gangs = RunningGangs()
         self.begun: set[tuple[str, str]] = set()
         """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
         self.storage = StorageObjects()
@@ -83,6 +85,7 @@ class ClusterView:
         self.volume_holders.clear()
         self.storage_known = False
         self._storage_complete = dict.fromkeys(STORAGE_MARKERS, False)
+        self.running_gangs.clear()
         self.book.reset_state()
         self.placements.reset()
 
@@ -175,6 +178,7 @@ class ClusterView:
             tracker.seen(version)
             self.book.see_pod(name, None)
             self.volume_holders.see_pod(name, None)
+            self.running_gangs.see_pod(name, None)
             self.placements.gone(name, version)
             return name
         pod = decode(value, Pod)
@@ -182,6 +186,7 @@ class ClusterView:
         tracker.seen(pod.version)
         self.book.see_pod(name, pod)
         self.volume_holders.see_pod(name, pod)
+        self.running_gangs.see_pod(name, pod)
         self._tell(before, pod, name)
         self.placements.seen(name, pod)
         return name

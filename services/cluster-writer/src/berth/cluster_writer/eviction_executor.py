@@ -22,7 +22,7 @@ from berth.cluster_writer.core.capacity import held_beside, shortage
 from berth.cluster_writer.core.eviction_answers import Heed
 from berth.cluster_writer.core.evictions import EvictionStep, Outlook, Stage
 from berth.cluster_writer.core.fitness import unfit
-from berth.cluster_writer.core.victims import why_stays
+from berth.cluster_writer.core.victims import leaving_together, why_stays
 from berth.cluster_writer.core.waves import loss
 from berth.cluster_writer.eviction_look import Look
 from berth.cluster_writer.eviction_requests import EvictionRequests, Outcome, namespace_of
@@ -168,6 +168,7 @@ class EvictionExecutor:
         if not members:
             return EvictionStep(Stage.OVER)
         monotonic_s = self._clock.monotonic()
+        chosen = {victim.uid for victim in members[0].victims}
         if evictions.is_free(members, cluster.book):
             self._free_since.setdefault(plan, monotonic_s)
         else:
@@ -175,7 +176,7 @@ class EvictionExecutor:
         outlook = Outlook(
             is_read=cluster.is_read,
             why_unfit=self._why_unfit,
-            why_stays=lambda victim: why_stays(victim, cluster.pod_groups),
+            why_stays=lambda victim: why_stays(victim, chosen, cluster.pod_groups, cluster.running_gangs),
             refusals=self._refusals.get(plan, {}),
             free_for_s=monotonic_s - self._free_since.get(plan, monotonic_s),
         )
@@ -282,13 +283,15 @@ class EvictionExecutor:
             versions[victim.uid] = outcome.version
         if not await self._may_delete(victims, versions, mark):
             return
-        for victim in victims:
+        for together in leaving_together(victims, self._cluster.pod_groups):
             # What the view has shown meanwhile counts as well.
             step = self._judge(plan)
-            is_due = step.stage is Stage.EVICT and any(victim.uid == each.uid for each in step.victims)
-            if not is_due or not await self._look.is_right(plan):
+            due = {each.uid for each in step.victims} if step.stage is Stage.EVICT else set()
+            if any(victim.uid not in due for victim in together) or not await self._look.is_right(plan):
                 return
-            if not await self._delete(victim, versions[victim.uid], mark):
+            # Whoever of a gang cannot be deleted now is looked at again; the others do not wait for it.
+            gone = [await self._delete(victim, versions[victim.uid], mark) for victim in together]
+            if not all(gone):
                 return
 
     def _is_within_bounds(self, victims: tuple[Pod, ...]) -> bool:

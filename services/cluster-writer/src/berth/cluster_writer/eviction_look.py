@@ -22,6 +22,8 @@ from berth.transaction.book import FINISHED_PHASES
 
 _POD = msgspec.json.Decoder(PodItem)
 ATTEMPT_DIGITS_MAX = 10
+AT_ONCE = 16
+"""So many members of a gang are asked about at once."""
 
 
 class Look:
@@ -57,8 +59,8 @@ class Look:
                 return False
         except InvalidMessage:
             return False
-        for member in members:
-            if not await self._still_waits(member):
+        for at in range(0, len(members), AT_ONCE):
+            if not all(await asyncio.gather(*map(self._still_waits, members[at : at + AT_ONCE]))):
                 return False
         return self._lease.active
 

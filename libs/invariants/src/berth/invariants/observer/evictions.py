@@ -53,6 +53,8 @@ class Evictions:
         self._lag_s = lag_s
         self._named: dict[tuple[str, str], dict[str, Decision]] = {}
         """By plan and uid of the beneficiary: the nomination under the uid of each victim."""
+        self._members: dict[str, dict[str, Decision]] = {}
+        """By plan: its nominations, by uid of the beneficiary."""
         self._attempts: dict[str, int] = {}
         self._priorities: dict[str, int] = {}
         self._hears_looks = False
@@ -63,11 +65,14 @@ class Evictions:
         """By uid of a beneficiary: the last look at it while it waited, in that order, and its attempt."""
         self._over_s: dict[tuple[str, int], float] = {}
         """When a beneficiary's attempt was over: bound, withdrawn, or gone."""
+        self._placed: set[tuple[str, int]] = set()
+        """Of those, who was bound."""
 
     def nominated(self, decision: Decision) -> None:
         """LEDGER has a nomination."""
         victims = self._named.setdefault((decision.plan, decision.uid), {})
         victims.update((victim.uid, decision) for victim in decision.victims)
+        self._members.setdefault(decision.plan, {})[decision.uid] = decision
         pod = self._pods.get((decision.namespace, decision.name))
         if pod is not None and pod["metadata"].get("uid") == decision.uid:
             self._priorities[decision.uid] = _priority(pod)
@@ -154,6 +159,11 @@ class Evictions:
                 found.append(f"{'/'.join(name)}: is still marked for {mark.beneficiary}, plan {mark.plan}")
         return found
 
+    def left_of_gangs(self) -> list[str]:
+        """Once all is quiet: who has stayed of gangs that were made to leave."""
+        gone = self._over_s.keys() - self._placed
+        return list(self._laws.left_of_gangs(lambda decision: (decision.uid, decision.attempt) in gone))
+
     def _judge(self, victim: Json, mark: Mark) -> None:
         meta = victim["metadata"]
         who = f"{meta.get('namespace', '')}/{meta['name']}"
@@ -171,6 +181,7 @@ class Evictions:
         if self._hears_looks:
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
+        self._judge_gang(decision, who, subject)
         if decision.eviction_reason == BY_QUOTA:
             return
         self._verdicts.judged("I11b")
@@ -178,6 +189,18 @@ class Evictions:
         if theirs is not None and mine >= theirs:
             text = f"is evicted at priority {mine} for {mark.beneficiary} of priority {theirs}"
             self._verdicts.add("I11b", subject, f"{who}: {text}")
+
+    def _judge_gang(self, decision: Decision, who: str, subject: str) -> None:
+        """E8: all members of the gang for which it leaves are nominated, and waited until a moment ago."""
+        if decision.gang is None:
+            return
+        self._verdicts.judged("I34")
+        members = self._members[decision.plan].values()
+        over = [self._over_s.get((each.uid, each.attempt)) for each in members]
+        waiting = sum(1 for each in over if each is None or self._calm.since(each) <= self._lag_s)
+        if waiting < decision.gang.size:
+            text = f"is evicted under plan {decision.plan} for {waiting} of {decision.gang.size} members of a gang"
+            self._verdicts.add("I34", subject, f"{who}: {text}")
 
     def _judge_look(self, victim: Json, mark: Mark, decision: Decision, subject: str) -> None:
         """E4: after the mark was written somebody looked at the beneficiary, and it waited."""
@@ -194,6 +217,8 @@ class Evictions:
         is_over = deleted or _is_leaving(pod) or (pod.get("spec") or {}).get("nodeName") or _attempt(pod) > attempt
         if is_over:
             self._over_s.setdefault((uid, attempt), self._verdicts.now_s)
+        if (pod.get("spec") or {}).get("nodeName"):
+            self._placed.add((uid, attempt))
 
     def _waits(self, nomination: Decision) -> bool:
         pod = self._pods.get((nomination.namespace, nomination.name))

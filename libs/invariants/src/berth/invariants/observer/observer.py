@@ -300,6 +300,7 @@ class Observer:
         self.verdicts.judged("I1d", len(world.holds))
         if quiet:
             texts["I11c"] += self._evictions.finish(self.view)
+            texts["I34"] += self._evictions.left_of_gangs()
         if self.log is not None:
             self.verdicts.judged("I7")
             texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]

@@ -1,5 +1,6 @@
 """Who may not be made to leave: protected pods (I11e), members that a strict gang needs (I11f), and a second set of
-victims for a pod (I11g). docs/evictions.md has the rules: E6, E9, E10.
+victims for a pod (I11g); and who must not be left of a gang that leaves (I34). docs/evictions.md has the rules: E6, E9,
+E10.
 
 A deletion names the version of the victim that was judged, so labels and notes of that version are known when it is
 deleted.
@@ -25,6 +26,7 @@ Json = Mapping[str, Any]
 Name = tuple[str, str]
 PROTECTED: Final = "I11e"
 GANGS: Final = "I11f"
+WHOLE: Final = "I34"
 ONE_SET: Final = "I11g"
 STRICT: Final = "Strict"
 
@@ -40,6 +42,8 @@ class VictimLaws:
         self._group_of = group_of
         self._leaving: dict[str, dict[str, tuple[Mark, int, str]]] = {}
         """By uid of the beneficiary and of the victim: its mark, since which version it is leaving, and its name."""
+        self._displaced: dict[str, tuple[Decision, set[str]]] = {}
+        """By strict gang: the nomination for which it leaves whole, and the uids of those that were there."""
 
     def see(self, pod: Json, deleted: bool) -> None:
         """A pod is written, or deleted: who leaves for whom."""
@@ -84,9 +88,26 @@ class VictimLaws:
         self._verdicts.judged(GANGS)
         left = list(self._staying(config.id, victim, {each.uid for each in decision.victims}))
         needed = config.min_member or len(left) + 1
+        if not left:
+            chosen = {each.uid for each in decision.victims}
+            there = {each["metadata"]["uid"] for each in self._staying(config.id, victim, set())}
+            self._displaced[config.id] = (decision, there & chosen)
         if 0 < len(left) < needed:
             text = f"is evicted under plan {decision.plan}, and leaves {len(left)} of its gang, which needs {needed}"
             self._verdicts.add(GANGS, subject, f"{who}: {text}")
+
+    def left_of_gangs(self, is_over: Callable[[Decision], bool]) -> Iterator[str]:
+        """Once all is quiet: nobody is left of a gang that was made to leave, unless whom it left for went first."""
+        there = {pod["metadata"]["uid"]: name for name, pod in self._pods.items()}
+        for gang_id, (decision, uids) in self._displaced.items():
+            self._verdicts.judged(WHOLE)
+            left = sorted("/".join(there[uid]) for uid in uids if uid in there)
+            if not left:
+                continue
+            if is_over(decision):
+                self._verdicts.excused(WHOLE, Excuse.MEMBER_GONE)
+                continue
+            yield f"gang {gang_id}: leaves by plan {decision.plan}, and {', '.join(left)} has stayed"
 
     def _judge_sets(self, decision: Decision, chosen: set[str]) -> None:
         pod = self._pods.get((decision.namespace, decision.name))

@@ -1,26 +1,78 @@
-"""Who may not be evicted, whatever the plan says: protected pods, and members of strict gangs (E9, E10)."""
+"""Who may not be evicted, whatever the plan says: protected pods, and members that a strict gang needs (E9, E10)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from berth.contracts.state import Pod, PodGroup
-from berth.rules.gang_config import gang_of_pod, gang_of_pod_group
+from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
 from berth.rules.preemption import why_protected
+from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.claims import Name
+
+STRICT = "Strict"
 
 
-def why_stays(victim: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> str:
-    """Why a pod is nobody's victim by now; empty: it may leave.
+class RunningGangs:
+    """The members of each gang (`namespace/name`) that are on a node and have not ended, by what they say."""
 
-    A PodGroup speaks for its members, without one they speak for themselves.
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Name, Pod]] = {}
+        self._gang: dict[Name, str] = {}
+
+    def clear(self) -> None:
+        """The view starts over."""
+        self._of.clear()
+        self._gang.clear()
+
+    def see_pod(self, name: Name, pod: Pod | None) -> None:
+        """A pod was written or, with None, deleted."""
+        old = self._gang.pop(name, "")
+        if old:
+            members = self._of[old]
+            del members[name]
+            if not members:
+                del self._of[old]
+        if pod is None or not pod.node or pod.phase in FINISHED_PHASES:
+            return
+        gang = gang_name_of_pod(pod.template.labels, pod.template.annotations)
+        if gang:
+            gang_id = f"{pod.namespace}/{gang}"
+            self._gang[name] = gang_id
+            self._of.setdefault(gang_id, {})[name] = pod
+
+    def staying(self, gang_id: str) -> Iterator[Pod]:
+        """Those that are not leaving."""
+        return (pod for pod in self._of.get(gang_id, {}).values() if not pod.deleting)
+
+
+def why_stays(
+    victim: Pod, chosen: Collection[str], groups: Mapping[tuple[str, str], PodGroup], running: RunningGangs
+) -> str:
+    """Why a pod is nobody's victim by now; empty: it may leave. `chosen` are the uids of all that leave with it.
+
+    A strict gang leaves whole, or keeps as many members as it needs.
     """
     protected = why_protected(victim)
     if protected:
         return f"{victim.namespace}/{victim.name} is protected: {protected}"
-    config = gang_of_pod(victim.namespace, victim.template.labels, victim.template.annotations)
+    config = strict_gang_of(victim, groups)
     if config is None:
         return ""
-    group = groups.get((victim.namespace, config.name))
+    left = sum(1 for pod in running.staying(config.id) if pod.uid not in chosen)
+    if not left or (config.min_member is not None and left >= config.min_member):
+        return ""
+    needed = "an unknown number" if config.min_member is None else config.min_member
+    return f"{victim.namespace}/{victim.name} leaves {left} of the strict gang {config.id}, which needs {needed}"
+
+
+def strict_gang_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
+    """What holds for the strict gang of a pod: a PodGroup speaks for its members, without one they speak for
+    themselves."""
+    config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+    if config is None:
+        return None
+    group = groups.get((pod.namespace, config.name))
     if group is not None:
         config = gang_of_pod_group(
             group.namespace,
@@ -29,5 +81,13 @@ def why_stays(victim: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> str:
             schedule_timeout_s=group.schedule_timeout_s,
             annotations=group.annotations,
         )
-    is_held = config.mode == "Strict"
-    return f"{victim.namespace}/{victim.name} belongs to the strict gang {config.id}" if is_held else ""
+    return config if config.mode == STRICT else None
+
+
+def leaving_together(victims: Sequence[Pod], groups: Mapping[tuple[str, str], PodGroup]) -> list[list[Pod]]:
+    """The victims in their order, those of one strict gang together: once one of them has gone, all go."""
+    found: dict[str, list[Pod]] = {}
+    for victim in victims:
+        config = strict_gang_of(victim, groups)
+        found.setdefault(config.id if config is not None else victim.uid, []).append(victim)
+    return list(found.values())

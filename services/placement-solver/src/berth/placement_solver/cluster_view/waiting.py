@@ -80,7 +80,9 @@ class WaitingRules(Holdings):
             former = self.gangs.gang_of(name)
             before = self.gangs.group_of(former.id) if former is not None else ""
             is_decided = pod is not None and decision is not None and not decision.nominates
-            gang_id = self.gangs.see_pod(name, pod, decided=is_decided)
+            is_nominated = decision is not None and decision.nominates
+            waits = is_nominated and pod is not None and self.turn(pod) is Turn.NOT_YET
+            gang_id = self.gangs.see_pod(name, pod, decided=is_decided, nominated=waits)
             if former is not None and self.gangs.group_of(former.id) != before:
                 self._regroup(former, name)
         group = self.gangs.group_of(gang_id) if gang_id else ""

@@ -29,6 +29,8 @@ class Gang:
     config: GangConfig | None = None
     children: set[Name] = field(default_factory=set)
     placed: set[Name] = field(default_factory=set)
+    nominated: set[Name] = field(default_factory=set)
+    """Members that wait for others to leave, and may not be placed before."""
     bound: set[Name] = field(default_factory=set)
     has_begun: bool = False
     by_group_object: bool = False
@@ -75,10 +77,11 @@ class Gangs:
             self._drop(gang)
         return gang_id
 
-    def see_pod(self, name: Name, pod: Pod | None, *, decided: bool) -> str:
+    def see_pod(self, name: Name, pod: Pod | None, *, decided: bool, nominated: bool = False) -> str:
         """Take in a pod that has not ended (None: it has, or is gone); the id of its gang, empty without one.
 
         `decided`: a decision holds for it. A group has begun when a member is bound, not when one is decided.
+        `nominated`: others have still to leave for it (E1).
         """
         gang_id = self._of_pod.get(name, "")
         if pod is None:
@@ -103,6 +106,10 @@ class Gangs:
             gang.bound.add(name)
         else:
             gang.bound.discard(name)
+        if nominated and not pod.node:
+            gang.nominated.add(name)
+        else:
+            gang.nominated.discard(name)
         if pod.node or decided:
             gang.placed.add(name)
         else:
@@ -164,6 +171,8 @@ class Gangs:
                 gang.has_begun = True
             if all(gang.config and gang.config.match_policy == "once-satisfied" for gang in gangs):
                 return Readiness(True, satisfied=True)
+        elif any(gang.nominated for gang in gangs):
+            return _no(f"gang {group_id} waits for pods to leave", "wait for the pods that are evicted for it")
         elif any(gang.placed for gang in gangs):
             return _no(f"gang {group_id} is about to begin", "wait for the bind of its first members")
         for gang in gangs:
@@ -202,6 +211,7 @@ class Gangs:
             return
         gang.children.discard(name)
         gang.placed.discard(name)
+        gang.nominated.discard(name)
         gang.bound.discard(name)
         gang.by_member.pop(name, None)
         _settle(gang)

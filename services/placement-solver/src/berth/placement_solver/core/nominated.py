@@ -7,7 +7,7 @@ nobody is to be placed beside a pod that may never come. It is asked of each nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from berth.transaction.claims import Claim, Name
@@ -70,23 +70,28 @@ class Nominated:
             self.restore(nomination)
 
     @contextmanager
-    def heeded_by(self, name: Name, priority: int) -> Iterator[None]:
-        """With those that count against a pod: without its own, and without those of lower pods that STATE alone
-        shows. They stay listed."""
-        own = self._holding.of(name)
-        if own is not None:
-            self._apply(own.claim, -1)
+    def heeded_by(self, names: Iterable[Name], priority: int) -> Iterator[None]:
+        """With those that count against pods that are placed together: without their own, and without those of lower
+        pods that STATE alone shows. They stay listed."""
+        own = [each for name in names if (each := self._holding.of(name)) is not None]
+        for each in own:
+            self._apply(each.claim, -1)
         try:
-            with self.without_lower(priority):
+            with self.without_lower(priority, besides=own):
                 yield
         finally:
-            if own is not None:
-                self._apply(own.claim, 1)
+            for each in own:
+                self._apply(each.claim, 1)
 
     @contextmanager
-    def without_lower(self, priority: int) -> Iterator[None]:
-        """Without the nominations of lower pods that STATE alone shows."""
-        lower = [each for each in self._holding if each.decision is None and each.priority < priority]
+    def without_lower(self, priority: int, besides: Collection[Nomination] = ()) -> Iterator[None]:
+        """Without the nominations of lower pods that STATE alone shows; `besides` are left out already."""
+        taken_out = {each.name for each in besides}
+        lower = [
+            each
+            for each in self._holding
+            if each.decision is None and each.priority < priority and each.name not in taken_out
+        ]
         for each in lower:
             self._apply(each.claim, -1)
         try:

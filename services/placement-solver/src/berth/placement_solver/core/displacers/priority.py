@@ -77,7 +77,7 @@ class PriorityPreemption:
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody()
-        with self._nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._nominated.heeded_by([candidate.name], pod.template.priority):
             return self._propose(candidate, pod, offset, refused, now_s)
 
     def _propose(
@@ -116,7 +116,7 @@ class PriorityPreemption:
         if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
-        with self._nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._nominated.heeded_by([candidate.name], pod.template.priority):
             budgets = preemption.Budgets()
             search = Search(self._ground, pod, asked, budgets, self._lower_than(pod), frozenset(), now_s)
             return OneNode(search, row).could_fit()

@@ -82,7 +82,7 @@ class QuotaReclaim:
         if not isinstance(pod, Pod) or key is None or ANYBODY in asking.refused or not self._may_displace(pod, key):
             return Nobody()
         free = self._where_it_would_go(candidate, asking.plan) if is_about_quota(refused) else None
-        with self._ground.nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._ground.nominated.heeded_by([candidate.name], pod.template.priority):
             wanting = self._wanting(candidate, pod, key, asking)
             limits = Limits(self._quotas, key, candidate.cls.requests, non_preemptible=candidate.non_preemptible)
             if not limits.can_be_helped:
@@ -120,7 +120,7 @@ class QuotaReclaim:
         pod, key, row = candidate.object, candidate.quota, self._ground.nodes.rows.get(node)
         if not isinstance(pod, Pod) or key is None or row is None or not self._ground.nodes.alive[row]:
             return False
-        with self._ground.nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._ground.nominated.heeded_by([candidate.name], pod.template.priority):
             return OneNode(self._search(self._wanting(candidate, pod, key, asking)), row).could_fit()
 
     def _is_promised(self, candidate: Candidate) -> bool:

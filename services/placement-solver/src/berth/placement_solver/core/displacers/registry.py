@@ -6,6 +6,7 @@ line in `core.verify.nominations`.
 
 from __future__ import annotations
 
+from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
@@ -14,4 +15,4 @@ from berth.placement_solver.core.displacers.seam import Displacer, Ground
 def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     """All that there are, over this view."""
     stays = ground.gangs.is_in_strict
-    return (QuotaReclaim(ground, stays), PriorityPreemption(ground, stays))
+    return (QuotaReclaim(ground, stays), PriorityPreemption(ground, stays), JobPreemption(ground))

@@ -107,11 +107,18 @@ def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:
 
 
 def _staying(gang_id: str, view: View) -> Iterator[Pod]:
-    """The members of a gang that run and are not leaving."""
+    """The members of a gang that run, are not leaving, and are nobody's victims."""
     gang = view.gangs.gangs.get(gang_id)
+    victims = {each.uid for nomination in view.book.nominations for each in view.book.remaining_victims(nomination)}
     for name in sorted(gang.children) if gang is not None else ():
         pod = view.book.pods.get(name)
-        if pod is not None and pod.node and not pod.deleting and pod.phase not in FINISHED_PHASES:
+        if (
+            pod is not None
+            and pod.node
+            and not pod.deleting
+            and pod.uid not in victims
+            and pod.phase not in FINISHED_PHASES
+        ):
             yield pod
 
 

@@ -1,0 +1,200 @@
+"""Job preemption: pods of strictly lower priority leave for a gang that fits nowhere, for all its members or for none.
+
+Whom it costs least to make leave is worked out on amounts (`berth.rules.job_preemption`). Then the victims are lifted
+from the live columns and each member is placed on its node by everything that a node is asked; a node that does not
+take its members after all is left out, and the plan is made anew.
+
+A pod by itself is a job of one: it is asked about here when priority preemption has found nobody, since strict gangs
+leave whole for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.contracts.ledger import GangRef
+from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.job_problem import Written, classes_of, write_problem
+from berth.placement_solver.core.displacers.one_node import about_to_leave
+from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
+from berth.placement_solver.core.displacers.removable import Leaver, Removable, protected_by_budgets
+from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
+from berth.placement_solver.core.explain import OWN
+from berth.placement_solver.core.plan import Candidate, Placement, Unit
+from berth.placement_solver.core.seams import Mask
+from berth.placement_solver.core.solve import Trial
+from berth.rules import preemption
+from berth.rules.eviction_notes import ANYBODY
+from berth.rules.job_preemption.first import first_plan
+from berth.rules.job_preemption.problem import JobPlan
+from berth.rules.scheduler_config.plugins import POST_FILTER
+
+NODES_MAX: Final = 4_000
+"""So many nodes are looked at for one job, from another one on each time."""
+TRIES_MAX: Final = 4
+GANG: Final = "gang"
+"""The code of the reason that stands before those of the member that found no node."""
+
+
+class JobPreemption:
+    """A displacer for gangs, and for single pods after priority preemption."""
+
+    name = "JobPreemption"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def concerns(self, refused: Refused) -> bool:
+        """Nothing but the nodes keeps them from a place, and their profile preempts."""
+        for candidate, reasons, *_ in refused.refusals:
+            if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals:
+                return False
+            if PLUGIN not in candidate.cls.rules.profile.points[POST_FILTER]:
+                return False
+            codes = {reason.code for reason in reasons} - ({GANG} if refused.unit.needed else set())
+            if not codes or codes & OWN:
+                return False
+        return True
+
+    def propose(self, refused: Refused, asking: Asking) -> Proposal | Nobody:
+        """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
+        unit = refused.unit
+        lowest = min(candidate.object.template.priority for candidate in unit.candidates)
+        why_not = self._why_not(unit, asking)
+        if why_not:
+            return Nobody(f"preemption: {why_not}")
+        if not self._ground.leavers.have_below(lowest):
+            return Nobody(f"preemption: {preemption.NO_VICTIMS}")
+        with self._ground.nominated.heeded_by([each.name for each in unit.candidates], lowest):
+            found = self._for_members(unit, unit.candidates, lowest, asking)
+            needed = _needed(unit)
+            if found is None and 0 < len(needed) < len(unit.candidates):
+                found = self._for_members(unit, needed, lowest, asking)
+        return found or Nobody(f"preemption: {preemption.NOT_HELPFUL}")
+
+    def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
+        """Whether a member could have this node once all leave whom it may make leave."""
+        nodes, candidates = self._ground.nodes, refused.unit.candidates
+        row = nodes.rows.get(node)
+        lowest = min(candidate.object.template.priority for candidate in candidates)
+        removable = Removable(self._ground, lowest, asking.refused, asking.now_s, ())
+        with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
+            for each, *_ in classes_of(candidates):
+                able = self._able(each)
+                if row is None or not able[row]:
+                    continue
+                only = np.zeros_like(able)
+                only[row] = True
+                written = write_problem([(each,)], [only], nodes, removable.units_on([node]), frozenset())
+                if first_plan(written.problem) is not None:
+                    return True
+        return False
+
+    def _why_not(self, unit: Unit, asking: Asking) -> str:
+        if ANYBODY in asking.refused:
+            return preemption.NOBODY_MAY_GO
+        for candidate in unit.candidates:
+            pod, book = candidate.object, self._ground.book
+            if not isinstance(pod, Pod):
+                return preemption.NOT_HELPFUL
+            there = (book.pods.get(claim.name) for claim in book.claims_on(pod.nominated) if claim.is_bound)
+            row = self._ground.nodes.rows.get(pod.nominated)
+            is_unresolvable = row is None or not self._able(candidate)[row]
+            why = preemption.why_not_eligible(
+                pod, (each for each in there if each is not None), is_nominated_unresolvable=is_unresolvable
+            )
+            if why:
+                return why
+        return ""
+
+    def _for_members(self, unit: Unit, candidates: Sequence[Candidate], lowest: int, asking: Asking) -> Proposal | None:
+        members = classes_of(candidates)
+        able = [self._some(self._able(each[0]), asking.offset) for each in members]
+        nodes = self._ground.nodes
+        rows = np.flatnonzero(np.logical_or.reduce(able))
+        if not rows.size:
+            return None
+        leaving_already = list(about_to_leave(self._ground.book))
+        uids = {pod.uid for pod in leaving_already}
+        removable = Removable(self._ground, lowest, asking.refused, asking.now_s, uids)
+        units = removable.units_on(nodes.names[row] for row in rows.tolist())
+        budgets = preemption.Budgets(self._ground.budgets(), leaving_already)
+        dear = protected_by_budgets(units, budgets)
+        for _ in range(TRIES_MAX):
+            written = write_problem(members, able, nodes, units, dear)
+            plan = first_plan(written.problem)
+            if plan is None:
+                return None
+            leavers = {each.pod.uid: each for at in plan.units for each in written.units[at].everybody}
+            found = self._placed(unit, written, plan, leavers.values(), asking.plan)
+            if not isinstance(found, int):
+                victims = sorted((each.pod for each in leavers.values()), key=preemption.importance)
+                return Proposal(found, tuple(victims))
+            kind, row = divmod(found, len(nodes))
+            able[kind] = able[kind].copy()
+            able[kind][row] = False
+        return None
+
+    def _placed(
+        self, unit: Unit, written: Written, plan: JobPlan, leavers: Iterable[Leaver], name: str
+    ) -> tuple[Placement, ...] | int:
+        """The members on their nodes, judged exactly once those have left; or class and row that do not go together."""
+        capacity, solver = self._ground.capacity, self._ground.solver
+        # What victims use of their quota is free when they have left, and not before.
+        lifted = [each.claim._replace(quota="") for each in leavers]
+        trial = Trial(capacity)
+        for claim in lifted:
+            capacity.apply(claim, -1)
+        try:
+            placements: list[Placement] = []
+            for kind, (candidates, counts) in enumerate(zip(written.members, plan.places, strict=True)):
+                rows = [int(written.rows[at]) for at in np.flatnonzero(counts).tolist() for _ in range(int(counts[at]))]
+                for candidate, row in zip(candidates, rows, strict=True):
+                    found = solver.place_on(candidate, row, trial, name)
+                    if found is None:
+                        return kind * len(self._ground.nodes) + row
+                    placements.append(found)
+            order = {candidate.name: at for at, candidate in enumerate(unit.candidates)}
+            placements.sort(key=lambda placement: order[placement.candidate.name])
+            if not unit.needed:
+                return tuple(placements)
+            gang = GangRef(name=unit.id, size=len(placements), strict=unit.strict)
+            return tuple(placement._replace(gang=gang) for placement in placements)
+        finally:
+            trial.undo()
+            for claim in lifted:
+                capacity.apply(claim, 1)
+
+    def _able(self, candidate: Candidate) -> Mask:
+        """The nodes that nothing rules out for it but what others hold."""
+        nodes = self._ground.nodes
+        able: Mask = nodes.alive[: len(nodes)].copy()
+        for constraint, query in (*candidate.cls.asked, *candidate.asked):
+            rows = np.flatnonzero(able)
+            for each in constraint.rejections(query, rows):
+                if not each.resolvable:
+                    able[rows[each.rows]] = False
+        return able
+
+    def _some(self, able: Mask, offset: int) -> Mask:
+        rows = np.flatnonzero(able)
+        if rows.size <= NODES_MAX:
+            return able
+        some: Mask = np.zeros_like(able)
+        some[np.roll(rows, -offset % rows.size)[:NODES_MAX]] = True
+        return some
+
+
+def _needed(unit: Unit) -> list[Candidate]:
+    """The first members of each gang, as many as it needs to begin."""
+    left = dict(unit.needed)
+    found = []
+    for candidate in unit.candidates:
+        gang = unit.gang_of.get(candidate.name, "")
+        if left.get(gang, 0) > 0:
+            left[gang] -= 1
+            found.append(candidate)
+    return found
