@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.e2e.corner import Corner
 from tests.e2e.objects import QUOTAS, note, refusal_of
+from tests.e2e.placement.test_preemption import budget, leaving, leaving_or_gone, priority
 from tests.e2e.waiting import until
 
 from berth.contracts import names
@@ -83,3 +84,35 @@ async def test_a_quota_by_namespace_holds_too(corner: Corner) -> None:
     await until(charged, "pods charged by their namespace")
     await corner.pod("second", {"cpu": "1"})
     await corner.refused("second", f"quota {quota}")
+
+
+async def test_what_was_lent_comes_back_by_eviction(corner: Corner) -> None:
+    """A budget protects one of the pods that may leave; the others give way, whatever their priority."""
+    await corner.node("n", cpu="16")
+    top = await corner.quota("top", {"cpu": "4"}, {"cpu": "4"}, is_parent=True)
+    mine = await corner.quota("mine", {"cpu": "2"}, {"cpu": "4"}, parent=top)
+    theirs = await corner.quota("theirs", {"cpu": "2"}, {"cpu": "4"}, parent=top)
+    kept = {names.LABEL_QUOTA_NAME: theirs, "app": "kept"}
+    await budget(corner, "kept")
+    await corner.pod("kept", {"cpu": "2"}, labels=kept)
+    await corner.pod("lent", {"cpu": "2"}, labels={names.LABEL_QUOTA_NAME: theirs})
+    await corner.bound("kept", "lent")
+    await corner.pod("owner", {"cpu": "2"}, labels={names.LABEL_QUOTA_NAME: mine})
+    await until(lambda: leaving_or_gone(corner, "lent"), "the pod that no budget protects to leave")
+    if await leaving(corner):
+        await corner.delete_pod("lent")  # where no kubelet says that it has ended
+    await corner.bound("owner")
+    assert "deletionTimestamp" not in (await corner.see("kept"))["metadata"]
+
+
+async def test_within_a_group_the_more_important_pod_goes_first(corner: Corner) -> None:
+    await corner.node("n", cpu="16")
+    quota = await corner.quota("q", {"cpu": "2"}, {"cpu": "2"})
+    high = await priority(corner, "high", 1_000)
+    labels = {names.LABEL_QUOTA_NAME: quota}
+    await corner.bound(await corner.pod("low", {"cpu": "2"}, labels=labels))
+    await corner.pod("high", {"cpu": "2"}, labels=labels, priorityClassName=high)
+    await until(lambda: leaving_or_gone(corner, "low"), "the lower pod to leave")
+    if await leaving(corner):
+        await corner.delete_pod("low")
+    await corner.bound("high")

@@ -178,6 +178,25 @@ async def test_the_max_of_an_ancestor_is_freed_by_those_below_it(run: Any, bench
     assert [name[:4] for name in victims(run, "owner")] == ["lent"]
 
 
+async def test_those_that_berth_has_placed_itself_give_back_as_well(run: Any, bench: SolverBench) -> None:
+    run.node("n0", cpu=16_000)
+    limits(run, "top", promised=4, runtime=4, most=4, is_parent=True)
+    limits(run, "mine", promised=2, runtime=0, parent="top", ancestors=["top"])
+    limits(run, "theirs", promised=2, runtime=4, parent="top", ancestors=["top"])
+    for name in ("one", "two"):
+        run.pod(sized(name, "theirs", 2))
+    await bench.until_idle()
+    for name in ("one", "two"):
+        run.bind(sized(name, "theirs", 2))
+    run.pod(sized("owner", "mine", 2))
+    await bench.until_idle()
+    limits(run, "mine", promised=2, runtime=2, parent="top", ancestors=["top"])
+    limits(run, "theirs", promised=2, runtime=2, parent="top", ancestors=["top"])
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert len(victims(run, "owner")) == 1
+
+
 async def test_whom_a_budget_or_a_label_protects_stays(run: Any, bench: SolverBench) -> None:
     run.node("n0", cpu=4000)
     limits(run, "owner", promised=2, runtime=2)
@@ -257,3 +276,22 @@ def test_the_verifier_agrees_with_every_proposal(
         for victim in entry.decision.victims:
             at = int(victim.name.rpartition("-")[2])
             assert not there[at].protected
+
+
+async def test_who_is_on_the_way_to_its_node_is_made_to_leave_once_it_is_there(run: Any, bench: SolverBench) -> None:
+    run.node("n0", cpu=2000)
+    limits(run, "owner", promised=1, runtime=1)
+    limits(run, "borrower", promised=1, runtime=2)
+    for at in range(2):
+        run.pod(sized(f"lent-{at}", "borrower", 1))
+    await bench.until_idle()
+    limits(run, "borrower", promised=1, runtime=1)
+    run.pod(sized("mine", "owner", 1))
+    await bench.until_idle()
+    assert nomination(run, "mine") is None
+    for at in range(2):
+        run.bind(sized(f"lent-{at}", "borrower", 1))
+    await bench.until_idle()
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert len(victims(run, "mine")) == 1

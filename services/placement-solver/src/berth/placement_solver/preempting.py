@@ -78,14 +78,14 @@ class Preempting:
         # Its quota may have been used up since it was refused, for one.
         displacers = self._displacers(refused)
         asking = Asking(plan, self._random.randrange(OFFSET_MAX), self._may_not_go(unit), cluster.now_ms / 1_000)
-        said = ""
+        said, again = "", False
         for displacer in displacers:
             found = displacer.propose(refused, asking)
             if isinstance(found, Proposal):
                 return found if self._is_agreed(found, plan) else Nobody()
-            said = said or found.message
+            said, again = said or found.message, again or found.again
         self._forget_what_nobody_could_have(refused, displacers, asking)
-        return Nobody(said)
+        return Nobody(said, again)
 
     def _may_not_go(self, unit: Unit) -> frozenset[str]:
         now_s = self._cluster.now_ms / 1_000

@@ -176,6 +176,9 @@ class Rounds:
             return
         if isinstance(found, Nobody):
             await self._refuse([refusal._replace(preemption=found.message) for refusal in refused.refusals])
+            for waiting in still if found.again else ():
+                if waiting is not None:
+                    self.cluster.queue.try_again(waiting, self.cluster.now)
             return
         solution = Solution(found.placements, ())
         outcome = await self._commit(plan, solution, trial, found)

@@ -10,6 +10,7 @@ import msgspec
 
 from berth.cli.demo.grants import grants_of, shared_minor
 from berth.cli.demo.inside import illness, own_cpus, side_by_side
+from berth.cli.demo.lending import give_back
 from berth.cli.demo.scenario import QUOTA, ZONE, ZONES, Scenario
 from berth.cli.demo.stage import Stage, key_of
 from berth.cli.errors import EXIT_BAD, CliError
@@ -180,6 +181,7 @@ ACTS: Final = (
     Act("a pod has CPUs to itself, whole cores of one NUMA node", own_cpus),
     Act("a pod gets a card and a virtual function of a NIC side by side", side_by_side),
     Act("a card that falls ill is given to nobody until it is well", illness),
+    Act("quota that was lent comes back when its owner asks for it", give_back),
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from berth.cli.demo.machine import Inside, inside
+from berth.cli.demo.seats import Lending, lending
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.contracts import names
 from berth.simcluster.generate import (
@@ -56,13 +57,14 @@ class Scenario(NamedTuple):
     unsupported: Json
     late: list[Json]
     inside: Inside
+    lending: Lending
 
     @property
     def alone(self) -> list[Json]:
         """The pods that have a name of their own in the story."""
         inside = self.inside
         single = [self.owner, self.stored, self.urgent, self.over_quota, self.bad_input, self.unsupported]
-        return [*single, inside.own, inside.beside, inside.rest]
+        return [*single, inside.own, inside.beside, inside.rest, *self.lending.pods]
 
     @property
     def pods(self) -> int:
@@ -107,6 +109,7 @@ def scenario(nodes: int, seed: int) -> Scenario:
         unsupported=_claims("claims"),
         late=singles[half:],
         inside=within,
+        lending=lending(NAMESPACE),
     )
 
 

@@ -169,6 +169,11 @@ class Queue:
                 for waiting in list(members.values()):
                     self._wake(waiting, now)
 
+    def try_again(self, waiting: Waiting, now: float) -> None:
+        """After its back-off it is tried again, whatever happens."""
+        if not waiting.ready:
+            self._wake(waiting, now)
+
     def _wake(self, waiting: Waiting, now: float) -> None:
         pause_s = self.back_off.pause_ms(waiting.tries) / 1_000
         at = max(now, waiting.tried_at + pause_s)

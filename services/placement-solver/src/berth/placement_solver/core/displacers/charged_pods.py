@@ -1,4 +1,4 @@
-"""Which bound pods each quota group pays for."""
+"""Which pods each quota group pays for."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ChargedPods:
         self._of: dict[str, dict[tuple[Name, str], Claim]] = {}
 
     def apply(self, claim: Claim, sign: int) -> None:
-        """A claim holds (1), or holds no longer (-1). Only what is bound can be made to leave."""
-        if not claim.quota or not claim.is_bound or claim.is_reservation:
+        """A claim holds (1), or holds no longer (-1). A decision that has become a bind is the same claim here."""
+        if not claim.quota or claim.is_reservation:
             return
         key = (claim.name, claim.uid)
         if sign > 0:

@@ -88,8 +88,10 @@ class QuotaReclaim:
             if not limits.can_be_helped:
                 return Nobody()
             there = None if free is not None else self._on_one_node(wanting)
+            # Who is on the way to its node cannot be made to leave before it is there.
+            nobody = Nobody(again=bool(wanting.lenders.order))
             if free is None and there is None:
-                return Nobody()
+                return nobody
             for each in wanting.leaving:
                 limits.count(each, -1)
             if there is not None:
@@ -97,12 +99,12 @@ class QuotaReclaim:
             more = self._anywhere(wanting, limits, {each.uid for each in there.victims} if there is not None else set())
         placement = free if there is None else self._ground.solver.place_under(candidate, there.target, asking.plan)
         if more is None or placement is None:
-            return Nobody()
+            return nobody
         victims = tuple(sorted((*(there.victims if there is not None else ()), *more), key=importance))
         displaced = there.displaced if there is not None else ()
         # Without victims it waits for those that are leaving already.
         if not victims and not displaced:
-            return Nobody()
+            return nobody
         return Proposal((placement,), victims, displaced, BY_QUOTA, self._groups_of(victims))
 
     def _groups_of(self, victims: Iterable[Pod]) -> tuple[Key, ...]:
@@ -236,9 +238,9 @@ class QuotaReclaim:
     # --- pods --------------------------------------------------------------------------------------------------------
 
     def _charged_pod(self, claim: Claim) -> Charged | None:
-        """The bound pod of a claim, with its group."""
+        """The pod of a claim, if it is bound, with its group."""
         pod = self._ground.book.pods.get(claim.name)
-        if pod is None or pod.uid != claim.uid or not claim.is_bound or not claim.quota:
+        if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not claim.quota:
             return None
         return Charged(pod, claim.quota.rpartition("/")[2], claim.amounts)
 

@@ -84,9 +84,13 @@ class Proposal(NamedTuple):
 
 
 class Nobody(NamedTuple):
-    """Nobody is made to leave; `message` says why, as kube-scheduler words it, or nothing."""
+    """Nobody is made to leave; `message` says why, as kube-scheduler words it, or nothing.
+
+    `again`: somebody may have to soon, of which no event would tell.
+    """
 
     message: str = ALREADY_SAID
+    again: bool = False
 
 
 class Displacer(Protocol):
