@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -12,13 +14,16 @@ from hypothesis import strategies as st
 from tests.libs.vendors.fake_probe import FakeProbe, function, together
 
 from berth.contracts import names
+from berth.contracts.base import Problem
+from berth.rules.devices.partitions import BUILT_IN, read_table
 from berth.vendors import pci
 from berth.vendors.device_files import FOLDER, read_file
 from berth.vendors.devices import Found, FoundDevice, Status
 from berth.vendors.discovery import discover
 from berth.vendors.label_value import label_value
+from berth.vendors.nvlink import nvlinks
 from berth.vendors.probe import NvmlFacts, NvmlGpu
-from berth.vendors.report import condition, device_spec, entry, labels_of
+from berth.vendors.report import annotations_of, condition, device_spec, entry, labels_of
 
 GI = 1 << 30
 REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -139,6 +144,57 @@ def test_an_nvidia_gpu() -> None:
 def test_gpus_of_several_models_have_no_common_one() -> None:
     found = discover(FakeProbe(nvml=NvmlFacts(gpus=(gpu(0), gpu(1, name="NVIDIA A100")))))
     assert names.LABEL_GPU_MODEL not in labels_of(found)
+
+
+def linked(*pairs: tuple[int, int], count: int, switched: Collection[int] = ()) -> Found:
+    """GPUs on buses of their own, linked by pairs, of which the first one says so."""
+    bus = "00000000:{:02X}:00.0".format
+    peers = {minor: tuple(bus(other) for one, other in pairs if one == minor) for minor in range(count)}
+    gpus = [gpu(at, bus=bus(at), peers=peers[at], is_switched=at in switched) for at in range(count)]
+    return discover(FakeProbe(nvml=NvmlFacts(gpus=tuple(gpus))))
+
+
+def table_of(found: Found) -> dict[int, list[tuple[int, ...]]]:
+    table = read_table(annotations_of(found)[names.ANNOTATION_GPU_PARTITIONS])
+    assert not isinstance(table, Problem)
+    return {size: [each.minors for each in sorted(groups)] for size, groups in sorted(table.items())}
+
+
+def test_gpus_on_a_switch_have_the_partitions_that_are_known_of_such_machines() -> None:
+    found = linked(count=8, switched=range(8))
+    assert table_of(found) == {size: [each.minors for each in groups] for size, groups in BUILT_IN.items()}
+    assert labels_of(found)[names.LABEL_GPU_PARTITION_POLICY] == "Prefer"
+
+
+def test_bridges_join_pairs() -> None:
+    assert table_of(linked((0, 1), (2, 3), count=5)) == {1: [(0,), (1,), (2,), (3,), (4,)], 2: [(0, 1), (2, 3)]}
+
+
+def test_a_group_is_linked_each_to_each() -> None:
+    """Two fours, each GPU linked across to one of the other four."""
+    fours = [pair for four in (range(4), range(4, 8)) for pair in combinations(four, 2)]
+    table = table_of(linked(*fours, *((at, at + 4) for at in range(4)), count=8))
+    assert table[4] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert table[2] == [(0, 1), (0, 4), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (6, 7)]
+    assert 8 not in table
+
+
+@pytest.mark.parametrize(
+    "found", [linked(count=2), linked((0, 7), count=2), linked((0, 0), count=1), linked(count=2, switched=[1])]
+)
+def test_a_link_to_nobody_is_none(found: Found) -> None:
+    assert annotations_of(found) == {}
+    assert names.LABEL_GPU_PARTITION_POLICY not in labels_of(found)
+
+
+@given(st.sets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=36), st.sets(st.integers(0, 8)))
+def test_every_partition_is_linked_through_and_through(pairs: set[tuple[int, int]], switched: set[int]) -> None:
+    joined = {frozenset(pair) for pair in pairs} | {frozenset(pair) for pair in combinations(switched, 2)}
+    links = nvlinks({at: {other for one, other in pairs if one == at} for at in range(9)}, switched)
+    groups = {tuple(sorted({minor, *link.peers})) for minor, each in links.items() for link in each}
+    assert all(frozenset(pair) in joined for group in groups for pair in combinations(group, 2))
+    pairs_of_groups = {frozenset(pair) for group in groups for pair in combinations(group, 2)}
+    assert {pair for pair in joined if len(pair) == 2} == pairs_of_groups
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ def test_gpus_are_read_as_the_library_says(library: Library) -> None:
         "xids": [],
         "tells_health": True,
         "is_split": False,
+        "peers": [],
+        "is_switched": False,
     }
     assert (second["minor"], second["module"], second["tells_health"]) == (1, None, False)
 
@@ -153,6 +155,17 @@ def test_a_gpu_whose_mig_mode_cannot_be_asked_is_not_given_out(library: Library)
     look = library.look(0)
     assert [gpu["uuid"] for gpu in look["gpus"]] == ["GPU-2"]
     assert [field for field, _ in look["problems"]] == ["nvml.devices[0]"]
+
+
+def test_nvlinks_lead_to_gpus_and_switches(library: Library) -> None:
+    direct = [f"link GPU-1 {at} 00000000:5E:00.0" for at in (0, 2)]
+    library.has(ONE, TWO, *direct, "link GPU-1 1 x", "link GPU-1 3 ?", "link GPU-2 0 -", "link GPU-2 1 -")
+    look = library.look(0)
+    assert [(gpu["peers"], gpu["is_switched"]) for gpu in look["gpus"]] == [
+        (["00000000:5E:00.0"], False),
+        ([], True),
+    ]
+    assert look["problems"] == []
 
 
 USES = """

@@ -6,6 +6,8 @@
  *     mig UUID MIGUUID GPUINSTANCE COMPUTEINSTANCE NAME
  *     mode UUID NUMBER                            its MIG mode, without a line of that is whether it has instances; below 0:
  *                                                 the error that the question ends with
+ *     link UUID NUMBER BUS                        an active NVLink: to a GPU at BUS, to a switch (-), to what cannot be asked (?);
+ *                                                 one that is down (x). Those up to the highest exist
  *     lost UUID                                   every question about it fails
  *     mute UUID                                   it tells no events
  *     down                                        the driver is not loaded
@@ -17,7 +19,7 @@
 #include <string.h>
 
 enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, LOST = 15 };
-enum { GPUS = 64, XID_EVENT = 8 };
+enum { GPUS = 64, XID_EVENT = 8, LINKS = 18, TO_GPU = 0, TO_SWITCH = 2, INVALID = 2, UNKNOWN = 999 };
 
 typedef struct {
     char uuid[96], bus[32], name[96];
@@ -25,7 +27,8 @@ typedef struct {
     int module, lost, mute, mode, has_mode;
     unsigned long long bytes, used;
     unsigned percent, place, gi, ci; /* of a MIG instance: its place within its GPU, and its ids */
-    char of[96];
+    char of[96], links[LINKS][32];
+    unsigned link_count;
 } Gpu;
 
 typedef struct {
@@ -48,7 +51,8 @@ static Gpu *find(const char *uuid) {
 static int load(int skip, Event *event) {
     const char *path = getenv("FAKE_NVML");
     FILE *file = path ? fopen(path, "r") : NULL;
-    char line[512], uuid[96];
+    char line[512], uuid[96], bus[32];
+    unsigned at;
     unsigned long long number;
     int found = 0, seen = 0, mode;
     count = mig_count = down = 0;
@@ -67,6 +71,12 @@ static int load(int skip, Event *event) {
         } else if (sscanf(line, "mig %95s %95s %u %u %95[^\n]", g.of, g.uuid, &g.gi, &g.ci, g.name) == 5) {
             for (int i = 0; i < mig_count; i++) g.place += !strcmp(migs[i].of, g.of);
             if (mig_count < GPUS) migs[mig_count++] = g;
+        } else if (sscanf(line, "link %95s %u %31s", uuid, &at, bus) == 3) {
+            Gpu *gpu = find(uuid);
+            if (gpu && at < LINKS) {
+                strcpy(gpu->links[at], bus);
+                if (gpu->link_count <= at) gpu->link_count = at + 1;
+            }
         } else if (sscanf(line, "mute %95s", uuid) == 1) {
             if (find(uuid)) find(uuid)->mute = 1;
         } else if (sscanf(line, "driver %79s", driver) == 1) {
@@ -143,6 +153,26 @@ struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char 
 int nvmlDeviceGetPciInfo_v3(Gpu *gpu, struct pci *out) {
     int r = about(gpu);
     if (!r) { memset(out, 0, sizeof *out); snprintf(out->bus_id, sizeof out->bus_id, "%s", gpu->bus); }
+    return r;
+}
+static int of_link(Gpu *gpu, unsigned link) {
+    int r = about(gpu);
+    return r ? r : !gpu->link_count ? NOT_SUPPORTED : link >= gpu->link_count ? INVALID : OK;
+}
+int nvmlDeviceGetNvLinkState(Gpu *gpu, unsigned link, unsigned *out) {
+    int r = of_link(gpu, link);
+    if (!r) *out = gpu->links[link][0] && strcmp(gpu->links[link], "x");
+    return r;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(Gpu *gpu, unsigned link, unsigned *out) {
+    int r = of_link(gpu, link);
+    if (!r && !strcmp(gpu->links[link], "?")) r = UNKNOWN;
+    if (!r) *out = strcmp(gpu->links[link], "-") ? TO_GPU : TO_SWITCH;
+    return r;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Gpu *gpu, unsigned link, struct pci *out) {
+    int r = of_link(gpu, link);
+    if (!r) { memset(out, 0, sizeof *out); snprintf(out->bus_id, sizeof out->bus_id, "%s", gpu->links[link]); }
     return r;
 }
 int nvmlEventSetCreate(void **out) { int r = asked(); if (!r) *out = &told; return r; }

@@ -34,7 +34,8 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A direct link to the devices of these minors, such as HCCS."""
+    """A direct link to the devices of these minors, such as HCCS. One whose only peer is the device itself makes it a
+    group of one in the partition table."""
 
     kind: str
     peers: tuple[int, ...]

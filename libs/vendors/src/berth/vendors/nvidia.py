@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from berth.contracts import names
@@ -10,6 +12,7 @@ from berth.rules.devices.kubelet_counts import DIVIDED
 from berth.vendors import pci
 from berth.vendors.devices import Found, FoundDevice, Status, common_model
 from berth.vendors.label_value import label_value
+from berth.vendors.nvlink import nvlinks
 from berth.vendors.probe import NvmlFacts, NvmlGpu, Probe
 from berth.vendors.vendor import WHOLE, Container, Edits, Given, Mount, Vendor, accepted_of, given_field
 
@@ -49,7 +52,8 @@ class Nvidia(Vendor):
         if "" not in known:
             lost = [bus for bus in pci.bound_to(probe, "nvidia") if bus not in known]
             problems += [Problem(field=f"{pci.DRIVERS}/nvidia/{bus}", message="NVML does not know it") for bus in lost]
-        return Found(devices=tuple(devices), problems=tuple(problems), driver=facts.driver, model=common_model(devices))
+        linked = _linked(devices, facts)
+        return Found(devices=linked, problems=tuple(problems), driver=facts.driver, model=common_model(devices))
 
     def edits(self, container: Container, given: tuple[Given, ...], probe: Probe) -> Edits | Problem:
         """The GPUs that the runtime shows, by UUID where all ids are such; with the isolation label HAMi-core's limits.
@@ -120,6 +124,19 @@ def _device(probe: Probe, facts: NvmlFacts, at: int, gpu: NvmlGpu) -> FoundDevic
         status=_status(facts, gpu),
         place=pci.place(probe, bus) if bus else None,
         module=gpu.module if gpu.module is not None and 0 <= gpu.module <= MODULE_MAX else None,
+    )
+
+
+def _linked(devices: Sequence[FoundDevice], facts: NvmlFacts) -> tuple[FoundDevice, ...]:
+    """The devices with the NVLinks between them."""
+    by_id = {gpu.uuid: gpu for gpu in facts.gpus}
+    by_bus = {pci.address(by_id[device.id].bus): device.minor for device in devices}
+    buses = {device.minor: [pci.address(peer) for peer in by_id[device.id].peers] for device in devices}
+    peers = {minor: {by_bus[bus] for bus in found if bus in by_bus} for minor, found in buses.items()}
+    links = nvlinks(peers, {device.minor for device in devices if by_id[device.id].is_switched})
+    return tuple(
+        replace(device, links=links[device.minor], has_links=True) if device.minor in links else device
+        for device in devices
     )
 
 

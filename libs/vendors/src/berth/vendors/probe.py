@@ -12,7 +12,8 @@ class NvmlGpu:
 
     `bus` is its PCI address in any notation, `memory` its total in bytes, `module` its slot. `xids` are the critical
     events that still count against it; `tells_health` is false where the driver cannot register for events.
-    `is_split`: it is in MIG mode, and programs reach its instances alone.
+    `is_split`: it is in MIG mode, and programs reach its instances alone. `peers` are the PCI addresses of the GPUs to
+    which its active NVLinks lead, `is_switched` says that some lead to an NVSwitch.
     """
 
     uuid: str
@@ -24,6 +25,8 @@ class NvmlGpu:
     xids: tuple[int, ...] = ()
     tells_health: bool = True
     is_split: bool = False
+    peers: tuple[str, ...] = ()
+    is_switched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

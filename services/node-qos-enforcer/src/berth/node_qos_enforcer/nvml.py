@@ -126,6 +126,7 @@ class Nvml:
         module: int | None = None
         with contextlib.suppress(pynvml.NVMLError):
             module = int(pynvml.nvmlDeviceGetModuleId(handle))
+        peers, is_switched = _links(handle)
         return NvmlGpu(
             uuid=uuid,
             minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
@@ -136,6 +137,8 @@ class Nvml:
             xids=self._xids.get(uuid, ()),
             tells_health=self._watched[uuid],
             is_split=_is_split(handle),
+            peers=peers,
+            is_switched=is_switched,
         )
 
     def _watch(self, handle: Any) -> bool:
@@ -154,6 +157,38 @@ def _is_split(handle: Any) -> bool:
         return bool(pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
         return False
+
+
+def _links(handle: Any) -> tuple[tuple[str, ...], bool]:
+    """Where active NVLinks lead: the PCI addresses of GPUs, and whether to a switch. Raises NVMLError.
+
+    A link that the GPU does not have ends the list. One whose other end cannot be asked leads nowhere.
+    """
+    peers: set[str] = set()
+    is_switched = False
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if pynvml.nvmlDeviceGetNvLinkState(handle, link) != pynvml.NVML_FEATURE_ENABLED:
+                continue
+            if _end(handle, link) == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+                is_switched = True
+            else:
+                peers.add(_text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId))
+        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument, pynvml.NVMLError_FunctionNotFound):
+            break
+        except pynvml.NVMLError_GpuIsLost:
+            raise
+        except pynvml.NVMLError:
+            continue
+    return tuple(sorted(peers)), is_switched
+
+
+def _end(handle: Any, link: int) -> int | None:
+    """What is at a link's other end; None: the driver is older than the question."""
+    try:
+        return int(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link))
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return None
 
 
 def _with(xids: tuple[int, ...], xid: int) -> tuple[int, ...]:
