@@ -67,7 +67,8 @@ def test_who_wants_reports_alone_can_change_nothing_on_the_node() -> None:
     assert told["BERTH_DEVICES"] == told["BERTH_CPUS"] == "true"
     assert "BERTH_NRI_SOCKET" not in told
     assert all(each["readOnly"] for each in mounts.values())
-    assert set(mounts) == {"device-files", "pod-resources"}
+    assert set(mounts) == {"device-files", "kubelet-config", "pod-resources"}
+    assert told["BERTH_KUBELET_CONFIG_FILE"] == mounts["kubelet-config"]["mountPath"]
 
 
 @pytest.mark.parametrize("part", PARTS)

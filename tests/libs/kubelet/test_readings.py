@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
-from berth.kubelet.core.configz import KubeletConfig, read_configz
+from berth.kubelet.core.configz import KubeletConfig, read_config_file, read_configz
 from berth.kubelet.core.pod_list import PodList, pods_now, read_pods
 
 
@@ -69,6 +69,20 @@ def test_an_odd_field_costs_only_itself(field: str, value: Any) -> None:
     assert read.cgroup_driver == "systemd"
     (problem,) = read.problems
     assert problem.field.startswith(f"kubeletconfig.{field}")
+
+
+@pytest.mark.parametrize("text", ["kind: KubeletConfiguration\n", '{"kind": "KubeletConfiguration"}'])
+def test_a_file_is_yaml_or_json(text: str) -> None:
+    assert read_config_file(text) == KubeletConfig()
+
+
+def test_an_odd_field_of_a_file_costs_only_itself() -> None:
+    read = read_config_file("kind: KubeletConfiguration\ntopologyManagerPolicy: [1]\ncpuManagerPolicy: static\n")
+    assert isinstance(read, KubeletConfig)
+    assert (read.cpu_manager_policy, [each.field for each in read.problems]) == (
+        "static",
+        ["kubelet.config.topologyManagerPolicy"],
+    )
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", "null", '{"kubeletconfig": 3}', "[" * 100_000, " " * (2 << 20)])

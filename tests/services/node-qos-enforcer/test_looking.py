@@ -44,10 +44,11 @@ class Machine:
         self.write("proc/cpuinfo", "vendor_id : AuthenticAMD\nmodel name : AMD EPYC 9654\n" + "x" * 2_000_000)
         self.write("proc/meminfo", "MemTotal: 2097152 kB\n")
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, text: str) -> str:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        return str(file)
 
     def looker(self, **settings: Any) -> Looker:
         chosen: dict[str, Any] = {
@@ -149,6 +150,46 @@ def test_what_is_torn_is_named_and_the_part_stays_what_it_was(
     assert fresh.parts == {}, "CPUs whose pins were never read would pass for free"
 
 
+CONFIG_FILE = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: 0-1
+topologyManagerPolicy: single-numa-node
+topologyManagerScope: pod
+"""
+
+
+def test_kubelets_policies_are_those_of_its_file(machine: Machine) -> None:
+    path = machine.write("kubelet-config.yaml", CONFIG_FILE)
+    told = machine.looker(kubelet_config_file=path, podresources_socket="s").look().kubelet
+    assert told is not None
+    assert (told.topology_manager, told.topology_scope) == ("single-numa-node", "pod")
+    assert (told.cpu_manager, told.reserved_cpus) == ("static", "0-1")
+
+
+@pytest.mark.parametrize("text", [None, "", "\n"])
+def test_a_file_that_says_nothing_leaves_policies_unknown(machine: Machine, text: str | None) -> None:
+    path = f"{machine.root}/none" if text is None else machine.write("kubelet-config.yaml", text)
+    found = machine.looker(kubelet_config_file=path, podresources_socket="s").look()
+    assert (found.kubelet, found.unread, fields(found)) == (None, frozenset(), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("kind: Pod", "kubelet.config.kind"),
+        ("a: [", "kubelet.config"),
+        ("- 1", "kubelet.config"),
+        ("x", "kubelet.config"),
+    ],
+)
+def test_a_file_that_is_another_one_leaves_what_was_reported(machine: Machine, text: str, field: str) -> None:
+    path = machine.write("kubelet-config.yaml", text)
+    found = machine.looker(kubelet_config_file=path, podresources_socket="s").look()
+    assert (fields(found), found.unread) == ([field], {KUBELET})
+
+
 class Kubelet(http.server.BaseHTTPRequestHandler):
     """Answers as the real one does, to whoever shows the token."""
 
@@ -211,6 +252,16 @@ def test_kubelets_configuration_is_asked_for_now_and_then(
     told = looker.look().kubelet
     assert told is not None
     assert told.topology_manager == "none"
+
+
+def test_kubelets_word_goes_before_its_file(machine: Machine, kubelet: tuple[str, str]) -> None:
+    """Flags, which go before fields, show in its word alone."""
+    path = machine.write("kubelet-config.yaml", CONFIG_FILE)
+    url, authority = kubelet
+    settings = {"kubelet_url": url, "kubelet_ca_file": authority, "kubelet_config_file": path}
+    told = machine.looker(**settings, podresources_socket="s").look().kubelet
+    assert told is not None
+    assert told.topology_manager == "restricted"
 
 
 def test_pins_that_nothing_says_are_not_taken_for_none(machine: Machine, kubelet: tuple[str, str]) -> None:

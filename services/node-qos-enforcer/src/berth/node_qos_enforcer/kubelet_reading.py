@@ -14,7 +14,7 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, 
 from berth.contracts.base import Problem
 from berth.contracts.kube import Pod
 from berth.kubelet.core.configz import BYTES_MAX as CONFIG_BYTES_MAX
-from berth.kubelet.core.configz import KubeletConfig, read_configz
+from berth.kubelet.core.configz import FILE, KubeletConfig, read_config_file, read_configz
 from berth.kubelet.core.pod_list import BYTES_MAX as PODS_BYTES_MAX
 from berth.kubelet.core.pod_list import pods_now, read_pods
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
@@ -33,6 +33,16 @@ def read_state(root: str) -> Checkpoint | Problem | None:
     except Unreadable as error:
         return Problem(field=CHECKPOINT, message=f"cannot be read: {error.reason}")
     return None if text is None else read_checkpoint(text)
+
+
+def read_config(path: str) -> KubeletConfig | Problem | None:
+    """Kubelet's configuration file; None where it says nothing. A file that is not there says nothing."""
+    folder, _, name = path.rpartition("/")
+    try:
+        text = DiskTree(folder or "/", max_bytes=CONFIG_BYTES_MAX).read(name)
+    except Unreadable as error:
+        return Problem(field=FILE, message=f"cannot be read: {error.reason}")
+    return None if text is None else read_config_file(text)
 
 
 class KubeletApi:

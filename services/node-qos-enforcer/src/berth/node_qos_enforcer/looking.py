@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from berth.contracts.base import Problem
 from berth.contracts.node_report import ReportedKubelet
+from berth.kubelet.core.configz import KubeletConfig
 from berth.node_qos_enforcer.core.cpu_report import Cpus, kubelet_of
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.node_report import CPUS, KUBELET, Findings
 from berth.node_qos_enforcer.cpu_reading import read_cpus
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.host_probe import HostProbe
-from berth.node_qos_enforcer.kubelet_reading import Configz, kubelet_api, read_state
+from berth.node_qos_enforcer.kubelet_reading import Configz, kubelet_api, read_config, read_state
 from berth.node_qos_enforcer.nvml import Nvml
 from berth.node_qos_enforcer.settings import Settings
 from berth.rules.cpus.kubelet import CHECKPOINT, STATIC
@@ -71,9 +72,16 @@ class Looker:
         unread.add(CPUS)
         return None
 
+    def _config(self) -> KubeletConfig | Problem | None:
+        """By its own word, which has kubelet's flags as well; else by its file."""
+        if self._configz is not None:
+            return self._configz.read()
+        path = self._settings.kubelet_config_file
+        return read_config(path) if path else None
+
     def _kubelet(self, cpus: Cpus | None, problems: list[Problem], unread: set[str]) -> ReportedKubelet | None:
         """What kubelet does; None where nothing says it, and where something cannot be read."""
-        config = self._configz.read() if self._configz is not None else None
+        config = self._config()
         state = read_state(self._settings.kubelet_root) if self._settings.kubelet_root else None
         faults = [each for each in (config, state) if isinstance(each, Problem)]
         if isinstance(config, Problem) or isinstance(state, Problem) or cpus is None:

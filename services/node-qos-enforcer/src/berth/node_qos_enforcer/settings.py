@@ -90,6 +90,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
             description="where kubelet serves its configuration, https://ADDRESS:10250; empty: it is not asked",
         ),
     ] = ""
+    kubelet_config_file: Annotated[
+        str,
+        Meta(description="kubelet's configuration file, read where kubelet_url is empty; empty: it is not read"),
+    ] = ""
     kubelet_token_file: Annotated[str, Meta(description="file of the token that kubelet is shown; empty: none")] = ""
     kubelet_ca_file: Annotated[
         str, Meta(description="what kubelet's certificate is checked by; empty: the authorities of the system")

@@ -1,4 +1,5 @@
-"""Kubelet's configuration as it serves it (`/configz`): what concerns CPUs, zones, devices and control groups.
+"""Kubelet's configuration as it serves it (`/configz`), or as its file has it: what concerns CPUs, zones, devices and
+control groups.
 
 Each field is read for itself: kubelet's versions differ in the types of some, and one that is odd costs only itself.
 """
@@ -13,8 +14,12 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.resources.amounts import parse_amounts
 from berth.rules.bounded_json import read_json
+from berth.rules.bounded_yaml import read_yaml
 
 BYTES_MAX: Final = 1 << 20
+FILE: Final = "kubelet.config"
+"""How problems name the file."""
+KIND: Final = "KubeletConfiguration"
 _ROOT: Final = "kubeletconfig"
 _CPU: Final = "cpu"
 
@@ -67,43 +72,44 @@ _RESERVED: Final = {"kubeReserved": "kube_reserved", "systemReserved": "system_r
 
 
 class _Configz(msgspec.Struct, frozen=True):
-    kubeletconfig: dict[str, msgspec.Raw]
+    kubeletconfig: dict[str, Any]
 
 
 def read_configz(body: str) -> KubeletConfig | Problem:
     """What kubelet answers. A body without a configuration is a problem of the whole."""
     read = read_json(body, _Configz, "configz", bytes_max=BYTES_MAX)
+    return read if isinstance(read, Problem) else _config(read.kubeletconfig, _ROOT)
+
+
+def read_config_file(text: str) -> KubeletConfig | Problem | None:
+    """What kubelet's file says, YAML or JSON; None where it says nothing. Another object is a problem of the whole.
+
+    A field that is not there has kubelet's default, and a flag of kubelet goes before its field: neither shows here.
+    """
+    if not text.strip():
+        return None
+    read = read_yaml(text, FILE)
     if isinstance(read, Problem):
         return read
+    if read.get("kind") != KIND:
+        return Problem(field=f"{FILE}.kind", message=f"must be {KIND}")
+    return _config(read, FILE)
+
+
+def _config(fields: Mapping[str, Any], root: str) -> KubeletConfig:
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     kinds: dict[str, tuple[str, Any]] = {name: (attribute, str | None) for name, attribute in _TEXTS.items()}
     for name, (attribute, kind) in (kinds | dict(_MAPS)).items():
-        raw = read.kubeletconfig.get(name)
-        if raw is None:
-            continue
         try:
-            value = msgspec.json.decode(raw, type=kind)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            problems.append(Problem(field=f"{_ROOT}.{name}", message=f"is not readable: {error}"[:200]))
+            value = msgspec.convert(fields.get(name), type=kind)
+        except (msgspec.ValidationError, RecursionError) as error:
+            problems.append(Problem(field=f"{root}.{name}", message=f"is not readable: {error}"[:200]))
             continue
         if value is not None:
             values[attribute] = value
     for name, attribute in _RESERVED.items():
-        values[attribute] = _amounts(read.kubeletconfig.get(name), f"{_ROOT}.{name}", problems)
+        if fields.get(name) is not None:
+            values[attribute], faults = parse_amounts(fields[name], f"{root}.{name}")
+            problems.extend(Problem(field=where, message=message) for where, message in faults)
     return KubeletConfig(**values, problems=tuple(problems))
-
-
-def _amounts(raw: msgspec.Raw | None, field: str, problems: list[Problem]) -> Mapping[str, int]:
-    if raw is None:
-        return {}
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        problems.append(Problem(field=field, message=f"is not readable: {error}"[:200]))
-        return {}
-    if value is None:
-        return {}
-    amounts, faults = parse_amounts(value, field)
-    problems.extend(Problem(field=where, message=message) for where, message in faults)
-    return amounts
