@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, RETRY_S, Queue, Waiting
+from berth.placement_solver.core.withdrawals import FORGET_S
 from berth.rules.queueing import FLUSH_S
 from berth.testing.builders import pod
 
@@ -66,6 +67,48 @@ def test_the_back_off_doubles_up_to_a_limit() -> None:
         pauses.append(queue.next_retry() - now)
         now = queue.next_retry()
     assert pauses == [1.0, 2.0, 4.0, 8.0, BACKOFF_MAX_S, BACKOFF_MAX_S]
+
+
+def withdrawn(queue: Queue, attempt: int, now: float, uid: str = "") -> Waiting:
+    """A pod was decided, and its decision withdrawn."""
+    queue.drop(("default", "a"))
+    builder = pod("a").set(attempt=attempt, **({"uid": uid} if uid else {}))
+    return queue.put(("default", "a"), builder.build(attempt), "", now, 0, "")
+
+
+def test_decisions_that_are_withdrawn_one_after_the_other_come_ever_slower() -> None:
+    """A card was swapped, and the inventory stays behind: the same decision each time."""
+    queue = Queue()
+    put(queue, "a")
+    now, times = 0.0, []
+    for attempt in range(1, 9):
+        assert queue.take(now) is not None
+        now += 0.1
+        withdrawn(queue, attempt, now)
+        queue.wake(now)
+        queue.wake_classes(now, lambda waiting: True)
+        at = now if queue.has_ready(now) else queue.next_retry()
+        times.append(round(at - now, 3))
+        now = at
+    assert times == [0.0, 0.0, 1.0, 2.0, 4.0, 8.0, BACKOFF_MAX_S, BACKOFF_MAX_S]
+    assert queue.waiting["default", "a"].reasons[0].code == "withdrawn"
+
+
+def test_a_withdrawal_now_and_then_costs_no_time() -> None:
+    queue = Queue()
+    for attempt in range(1, 9):
+        now = attempt * (FORGET_S + 1)
+        assert withdrawn(queue, attempt, now).ready
+
+
+def test_a_successor_and_a_view_that_starts_over_have_what_is_theirs() -> None:
+    queue = Queue()
+    for attempt in range(1, 5):
+        waiting = withdrawn(queue, attempt, 0.0)
+    assert not waiting.ready
+    assert not withdrawn(queue, 4, 1.0).ready, "read anew, it goes on resting"
+    assert queue.next_retry() == 2.0
+    assert withdrawn(queue, 5, 1.0, uid="another").ready
 
 
 def test_without_any_sign_it_is_tried_again_all_the_same() -> None:

@@ -17,6 +17,7 @@ import msgspec
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Pod, PodTemplate, Reservation
+from berth.placement_solver.core.withdrawals import Withdrawals
 from berth.rules.numbers import parse_integer
 from berth.rules.queue_order import OrderKey, QueueEntry, order_key
 from berth.rules.queueing import FLUSH_S, MAX_MS, READS, BackOff
@@ -94,12 +95,14 @@ class Queue:
         self._heap: list[tuple[OrderKey, Name]] = []
         self._resting: list[tuple[float, Name]] = []
         self._watching: dict[bytes, dict[Name, Waiting]] = {}
+        self._withdrawals = Withdrawals()
 
     def __len__(self) -> int:
         return len(self.waiting)
 
     def put(self, name: Name, obj: Pod | Reservation, group: str, now: float, now_ms: int, trace: str) -> Waiting:
-        """Something waits, or what waits has changed; ready at once unless it is backing off unchanged."""
+        """Something waits, or what waits has changed; ready at once unless it is backing off unchanged, or its
+        decisions were withdrawn one after the other."""
         known = self.waiting.get(name)
         if known is not None and known.object.uid == obj.uid:
             changed = _asked(known.object) != _asked(obj)
@@ -116,7 +119,14 @@ class Queue:
             name, obj, since=now, seen_ms=now_ms, trace=trace, group=group, named_at=now, named_version=obj.version
         )
         self.waiting[name] = waiting
-        self.make_ready(waiting)
+        row = self._withdrawals.seen(name, obj, now)
+        pause_s = self.back_off.pause_ms(row.rejections) / 1_000 if row is not None else 0.0
+        if row is None or row.at + pause_s <= now:
+            self.make_ready(waiting)
+        else:
+            waiting.tries, waiting.tried_at = row.rejections, row.at
+            waiting.reasons, waiting.message = (row.reason,), row.reason.message
+            self.rest_until(waiting, row.at + pause_s)
         return waiting
 
     def drop(self, name: Name) -> Waiting | None:
