@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,7 +158,7 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
     ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
     (prefix,) = {name.partition("/")[0] for name in ours}
-    notes, allocations, _, labels = (each["expression"] for each in policy["spec"]["validations"])
+    notes, allocations, _, _, labels = (each["expression"] for each in policy["spec"]["validations"])
     assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
     assert "variables.allocations.all(" in allocations
     (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
@@ -173,14 +174,25 @@ def test_the_guard_names_what_device_plugins_are_told() -> None:
     from berth.vendors.vendor import Bind, Given, HandOff
 
     (policy,) = of_kind("ValidatingAdmissionPolicy")
-    (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "handed")
+    variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
     amounts = {names.GPU_CORE: 100, names.GPU_MEMORY: 1 << 30}
     given = (Given(kind="gpu", minor=0, id="card-0", amounts=amounts),)
-    found = set()
+    labels = {names.LABEL_GPU_ISOLATION: "HAMi-core"}
+    bind = Bind(node="n", namespace="a", pod="p", time_ns=1, given=given, pod_labels=labels)
+    found, found_labels = set(), set()
     for vendor in REGISTRY:
         for model in ("", "Ascend-310P3-300I-DUO"):
-            told = hand_off(Bind(node="n", namespace="a", pod="p", time_ns=1, given=given, model=model), vendor.name)
+            told = hand_off(replace(bind, model=model), vendor.name)
             assert isinstance(told, HandOff)
             found |= told.annotations.keys()
+            found_labels |= told.labels.keys()
     assert len(found) == 8
-    assert found == {each.strip(" '\n[]") for each in listed.split(",")}
+    assert found == {each.strip(" '\n[]") for each in variables["handed"].split(",")}
+    assert found_labels == {each.strip(" '\n[]") for each in variables["handedLabels"].split(",")}
+
+
+def test_the_guard_lets_nobody_prepare_pods_for_being_of_a_namespace() -> None:
+    """Controllers that make pods of users' templates have their accounts in kube-system."""
+    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    (prepares,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "prepares")
+    assert re.findall(r"startsWith\('([^']*)'\)", prepares) == ["system:node:"]

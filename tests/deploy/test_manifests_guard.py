@@ -27,6 +27,8 @@ REFUSED_CHANGES: dict[str, tuple[str, Json]] = {
     "a reservation forged": ("", {"metadata": {"annotations": {names.ANNOTATION_RESERVATION_ALLOCATED: "{}"}}}),
     "cores forged": ("", {"metadata": {"annotations": {names.ANNOTATION_RESOURCE_STATUS: "{}"}}}),
     "a gang forged by the status": ("/status", {"metadata": {"annotations": {names.ANNOTATION_BIND_GANG_GROUP: "g"}}}),
+    "minors forged": ("", {"metadata": {"annotations": {names.ANNOTATION_GPU_MINORS: "0"}}}),
+    "a node of HAMi's forged": ("", {"metadata": {"labels": {"hami.io/vgpu-node": "n1"}}}),
     "by the status": ("/status", {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "2"}}}),
 }
 
