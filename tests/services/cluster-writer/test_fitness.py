@@ -159,6 +159,16 @@ async def test_a_device_that_was_cordoned_meanwhile_is_not_bound(desk, text, rea
     assert (desk.node_of(), desk.withdrawn) == (("", [("a", reason)]) if reason else ("n", []))
 
 
+@pytest.mark.parametrize("cordon", ["gpu/3", "rdma/0"])
+async def test_a_count_is_not_bound_where_kubelet_may_pick_a_cordoned_card(desk, cordon):
+    devices(desk, replace(GPU, minor=3))
+    allocatable = {**desk.cluster.nodes["n"].allocatable, "nvidia.com/gpu": 1}
+    change(desk, allocatable=allocatable, annotations={"scheduling.berth.sh/device-cordon": cordon})
+    await begin(desk, allocation=allocation_of({"nvidia.com/gpu": 1}, []))
+    reason = "kubelet of n may pick gpu 3 for nvidia.com/gpu, and it is cordoned"
+    assert (desk.node_of(), desk.withdrawn) == (("", [("a", reason)]) if cordon == "gpu/3" else ("n", []))
+
+
 @pytest.mark.parametrize(("reserved", "reason"), [("0", ""), ("1", "CPU 1 on n is kept for others")])
 async def test_who_is_given_cpus_waits_for_the_topology_and_goes_by_it(desk, reserved, reason):
     desk.begin(allocation=allocation_of({}, [one(CPU, "1")]))

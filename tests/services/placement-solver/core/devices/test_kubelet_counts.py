@@ -11,7 +11,9 @@ from msgspec import structs
 from berth.contracts import names
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.devices import kubelet_counts
+from berth.placement_solver.core.verify.laws.devices import numbers_beyond
 from berth.placement_solver.core.ways_out import way_out
+from berth.rules.device_cordon import REASON
 from berth.rules.devices.kubelet_counts import DIVIDED, NUMBER
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, nic_slots, pod
 from berth.transaction.claims import Claim, of_decision
@@ -91,6 +93,32 @@ def test_parts_of_a_card_that_mig_divides_are_counted_by_kubelet_alone(solving: 
     run.devices("n", [structs.replace(each, healthy=False, reason=DIVIDED) for each in gpu_slots(1)])
     run.pods([pod("c").gpus(2), pod("d").gpus(1), pod("share").share(10)])
     assert set(run.nodes_of(run.round())) == {"c"}
+
+
+def test_kubelet_may_pick_a_cordoned_card(solving: type[Any]) -> None:
+    """So the node takes nobody by number, and goes on giving cards by minor and NICs."""
+    run = solving()
+    machine(run)
+    cordoned = [
+        structs.replace(each, healthy=each.minor != 2, reason=REASON * (each.minor == 2)) for each in gpu_slots(4)
+    ]
+    run.devices("n", [*cordoned, *nic_slots(1)])
+    run.pod(pod("a").gpus(1))
+    assert kubelet_counts.CORDONED in told(run.round())
+    assert way_out(kubelet_counts.CORDONED)
+    (problem,) = numbers_beyond(run.cluster.nodes.states[0], run.cluster.nodes.inventory("n"), [], [count_of(1)])
+    assert problem == f"{names.NVIDIA_GPU}: kubelet may pick gpu 2, which is cordoned"
+    run.delete_pod("a")
+    run.pods([pod("share").share(50), pod("nic").requests({names.RDMA: 1})])
+    assert set(run.nodes_of(run.round())) == {"share", "nic"}
+    run.delete_pod("share")
+    run.devices("n", [*gpu_slots(4), *nic_slots(1)])
+    run.pod(pod("b").gpus(4))
+    assert "b" in run.nodes_of(run.round())
+
+
+def count_of(cards: int) -> Claim:
+    return Claim(("default", "x"), "x", "n", amounts={names.NVIDIA_GPU: cards})
 
 
 def test_a_node_that_shows_an_asked_name_at_0_takes_no_such_pod(solving: type[Any]) -> None:

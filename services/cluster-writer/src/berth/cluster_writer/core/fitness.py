@@ -17,6 +17,7 @@ from berth.contracts.grants import DEVICE_KINDS, VF, device_of, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Device, Node, PodTemplate
 from berth.rules.device_cordon import read_device_cordon
+from berth.rules.devices.kubelet_counts import GPU, counts_shown
 from berth.rules.records.evidence import broken, called
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
 
@@ -84,11 +85,16 @@ def _swapped(decision: Decision, device: Device | None) -> str:
 
 
 def _kept_out(decision: Decision, node: Node, device: Device | None) -> str:
-    """That the node's annotation has come to keep a device that is granted out of placements."""
+    """That the node's annotation has come to keep a device out of placements that is granted, or that kubelet may
+    pick."""
     if names.ANNOTATION_DEVICE_CORDON not in node.annotations:
         return ""
     cordon, _ = read_device_cordon(node.annotations)
     ids = {(each.kind, each.minor): each.uuid for each in (device.devices if device is not None else [])}
+    gpus = [minor for (kind, minor), name in ids.items() if kind == GPU and cordon.covers(kind, minor, name)]
+    for count in sorted(counts_shown(node.allocatable)) if gpus else ():
+        if decision.allocation.amounts.get(count, 0) > 0:
+            return f"kubelet of {decision.node} may pick gpu {min(gpus)} for {count}, and it is cordoned"
     for grant in granted(decision.allocation):
         kind, minor = device_of(grant) if grant.kind == VF else (grant.kind, grant.minor)
         if kind in DEVICE_KINDS and cordon.covers(kind, minor, ids.get((kind, minor), "")):

@@ -24,7 +24,7 @@ from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.cores import Cores
 from berth.placement_solver.core.devices import GPU, Cards, Fleet
-from berth.placement_solver.core.devices.kubelet_counts import KubeletCounts, has_cards
+from berth.placement_solver.core.devices.kubelet_counts import KubeletCounts, has_cards, has_cordoned_cards
 from berth.placement_solver.core.devices.node_rules import PLAIN, NodeRules, node_rules
 from berth.placement_solver.core.devices.rows import DeviceRows
 from berth.rules.gpu_request import WHOLE_CARDS
@@ -77,6 +77,7 @@ class Nodes:
         """Has devices that wait to be counted."""
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self.has_cards: Mask = np.zeros(capacity, np.bool_)
+        self.has_cordoned_cards: Mask = np.zeros(capacity, np.bool_)
         """GPUs are listed, healthy or not, and kubelet counts whole ones."""
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
@@ -214,6 +215,7 @@ class Nodes:
         self.devices.see(row, inventory)
         self._see_rules(row)
         self.has_cards[row] = has_cards(inventory)
+        self.has_cordoned_cards[row] = has_cordoned_cards(inventory)
         if not is_uncounted:
             count = sum(1 for slot in self.devices.slots[GPU.name][row] if any(slot.total))
             if count != self.gpu_count[row]:
@@ -310,6 +312,7 @@ class Nodes:
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
         self.has_cards = np.pad(self.has_cards, (0, grow))
+        self.has_cordoned_cards = np.pad(self.has_cordoned_cards, (0, grow))
         self.devices.widen(capacity)
         self.cores.widen(capacity)
 

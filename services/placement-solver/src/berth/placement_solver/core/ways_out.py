@@ -45,6 +45,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     kubelet_counts.AT_ZERO: "see why the node's device plugin reports none, or why its agent does not",
     kubelet_counts.BY_NUMBER: "ask for whole GPUs by the vendor's count, or have a node without its device plugin",
     kubelet_counts.BY_MINOR: "have the pods leave that hold GPUs by koordinator.sh names, or ask by those names",
+    kubelet_counts.CORDONED: "take the card out of the node's device plugin, then off its device-cordon",
     kubelet_counts.NOT_BY_NUMBER: "ask for whole GPUs alone, or by koordinator.sh names",
     vendor_limits.NO_CORES: "ask for a share of the cores as well",
     templates.NO_MATCH: f"ask for a size that the ConfigMap {NPU_TEMPLATES} has for a node's model",

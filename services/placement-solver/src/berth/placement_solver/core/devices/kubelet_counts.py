@@ -15,6 +15,7 @@ import numpy as np
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant
 from berth.placement_solver.core.seams import Floats, Lacking, Mask, Rejection, RowArray, Rows, Target
+from berth.rules.device_cordon import REASON
 from berth.rules.devices.columns import GPU
 from berth.rules.devices.kubelet_counts import DIVIDED
 from berth.rules.gpu_request import WHOLE_CARDS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 AT_ZERO: Final = "node(s) show a device that is asked for at 0, so that kubelet would refuse the pod"
 BY_NUMBER: Final = "node(s) whose kubelet picks the GPUs, and where pods hold some by number"
 BY_MINOR: Final = "node(s) whose kubelet picks the GPUs, and does not know of pods that hold some"
+CORDONED: Final = "node(s) whose kubelet picks the GPUs, and may pick one that is cordoned"
 NOT_BY_NUMBER: Final = "node(s) whose kubelet picks the GPUs, so that none can be chosen for the pod"
 UNSAID: Final = "the devices of pods that do not say which"
 COUNTED: Final = "the GPUs that kubelet has given"
@@ -152,7 +154,7 @@ class KubeletCounts:
         if not number.is_plain:
             return np.zeros(nodes.alive[rows].shape, np.bool_)
         enough: Mask = nodes.free[nodes.column(number.resource), rows] >= number.amount
-        enough &= nodes.unreadable[rows] == 0
+        enough &= (nodes.unreadable[rows] == 0) & ~nodes.has_cordoned_cards[rows]
         listed = nodes.has_cards[rows]
         enough &= ~listed | (nodes.gpu_count[rows] - self._held(number.resource, rows) >= number.amount)
         if self._by_minor:
@@ -171,6 +173,8 @@ class KubeletCounts:
             return Rejection((BY_NUMBER,)) if unknown > 0 else None
         if not number.is_plain:
             return Rejection((NOT_BY_NUMBER,), resolvable=False)
+        if self._nodes.has_cordoned_cards[row]:
+            return Rejection((CORDONED,), resolvable=False)
         hidden = self._by_minor.get(row, 0) + sum(map(_unknown_of, there))
         hidden -= sum(_unknown_of(claim) for claim in gone if not claim.is_reservation)
         if hidden > 0:
@@ -195,7 +199,7 @@ class KubeletCounts:
         """How many cards are lacking for so many pods; None: the node never has as many."""
         offered = self._offered(number.resource, row)
         wanted = number.amount * count
-        if not number.is_plain or wanted > offered:
+        if not number.is_plain or wanted > offered or self._nodes.has_cordoned_cards[row]:
             return None
         return max(0, wanted - (offered - self._held_under(number.resource, Target(row))))
 
@@ -261,6 +265,12 @@ def has_cards(inventory: NodeInventory | None) -> bool:
     """Whether GPUs are listed of which kubelet counts whole ones: of those that MIG divides it may count the parts."""
     cards = [slot for slot in (inventory.devices if inventory is not None else ()) if slot.kind == GPU.name]
     return bool(cards) and all(slot.healthy or slot.reason != DIVIDED for slot in cards)
+
+
+def has_cordoned_cards(inventory: NodeInventory | None) -> bool:
+    """Whether a GPU is kept out by an annotation, which kubelet does not read."""
+    listed = inventory.devices if inventory is not None else ()
+    return any(slot.kind == GPU.name and not slot.healthy and slot.reason == REASON for slot in listed)
 
 
 def _unknown_of(claim: Claim) -> int:

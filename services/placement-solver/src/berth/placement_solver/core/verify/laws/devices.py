@@ -15,6 +15,7 @@ from berth.contracts.grants import COUNT, DEVICE_KINDS, OWN_ROOT, VF, device_of
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Grant
 from berth.contracts.state import Node, PodTemplate
+from berth.rules.device_cordon import REASON as CORDONED
 from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, PCIE_LEVEL, Hint
 from berth.rules.devices.joint_request import SAME_NUMA
 from berth.rules.devices.kubelet_counts import DIVIDED, counts_shown
@@ -121,8 +122,13 @@ def _number_problems(request: DeviceRequest, grants: Sequence[Grant]) -> Iterato
 def numbers_beyond(
     node: Node, inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]
 ) -> Iterator[str]:
-    """Where kubelet picks cards, no more of them are asked for than are healthy, if any are listed at all."""
+    """Where kubelet picks cards, no more of them are asked for than are healthy, if any are listed at all, and none
+    where one is cordoned."""
     cards = [slot for slot in (inventory.devices if inventory else ()) if slot.kind == GPU]
+    cordoned = [slot.minor for slot in cards if slot.reason == CORDONED and not slot.healthy]
+    for name in sorted(counts_shown(node.allocatable)) if cordoned else ():
+        if any(claim.amounts.get(name, 0) > 0 for claim in arriving if not claim.is_reservation):
+            yield f"{name}: kubelet may pick gpu {cordoned[0]}, which is cordoned"
     if not cards or any(slot.reason == DIVIDED and not slot.healthy for slot in cards):
         return
     healthy = [slot.healthy for slot in cards]
