@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from tests.libs.vendors.fake_probe import FakeProbe
+from tests.libs.vendors.of_record import edits_of_record
 
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.runtime.shared_settings import HAND_OFF
 from berth.vendors.admission import mutate, validate
-from berth.vendors.containers import edits_of_record
 from berth.vendors.handing_off import hand_off, is_held_by, judge_lock, lock_value, read_lock
 from berth.vendors.registry import REGISTRY
 from berth.vendors.vendor import Bind, Container, Edits, Given, HandOff

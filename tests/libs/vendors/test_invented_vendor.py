@@ -5,65 +5,21 @@ from __future__ import annotations
 import pkgutil
 from importlib import import_module
 
-from tests.libs.vendors.fake_probe import FakeProbe
+from tests.libs.vendors.abacus import CELLS, MACHINE, VENDORS
+from tests.libs.vendors.of_record import edits_of_record
 
 import berth.vendors
 from berth.contracts import names
-from berth.contracts.base import Problem
 from berth.contracts.state import Device, DeviceInfo, DeviceTopology
 from berth.device_inventory.core.count import inventory_of
 from berth.resources.amounts import parse_amounts
 from berth.rules.gpu_request import ACCEPTED
-from berth.vendors.containers import edits_of_record
-from berth.vendors.devices import Found, FoundDevice, Place
 from berth.vendors.discovery import discover
 from berth.vendors.handing_off import hand_off
-from berth.vendors.probe import Probe
-from berth.vendors.registry import REGISTRY, Registry
+from berth.vendors.registry import REGISTRY
 from berth.vendors.report import device_spec, labels_of
 from berth.vendors.sums import device_sums, owned
 from berth.vendors.vendor import Bind, Container, DeviceNode, Edits, Given, HandOff, Vendor
-
-CELLS = "abacus.example/cells"
-
-
-class Abacus(Vendor):
-    name = "abacus"
-    request_sets = (frozenset({CELLS, names.GPU_MEMORY_RATIO}),)
-    summed = (CELLS, names.GPU_MEMORY_RATIO)
-    doubled = {"abacus.example/rods": CELLS}
-    hands_off = True
-
-    def discover(self, probe: Probe) -> Found:
-        devices = [
-            FoundDevice(
-                kind="gpu",
-                minor=int(name.removeprefix("abacus")),
-                id=f"ABC-{name}",
-                vendor=self.name,
-                model="Suanpan",
-                amounts={CELLS: int(probe.read(f"/sys/class/abacus/{name}/cells") or 0), names.GPU_MEMORY_RATIO: 100},
-                place=Place(numa_node=1, pcie="pci0000:00", bus="0000:00:01.0"),
-            )
-            for name in sorted(probe.names("/sys/class/abacus") or ())
-        ]
-        return Found(devices=tuple(devices), model="Suanpan")
-
-    def hand_off(self, bind: Bind) -> HandOff | Problem:
-        ids = ",".join(each.id for each in bind.given)
-        return HandOff(annotations={"abacus.example/given": ids}, lock="abacus.example/lock")
-
-    def edits(self, container: Container, given: tuple[Given, ...], probe: Probe) -> Edits | Problem:
-        numbers = [(f"/dev/abacus{each.minor}", probe.device(f"/dev/abacus{each.minor}")) for each in given]
-        nodes = tuple(DeviceNode(path=path, major=n.major, minor=n.minor) for path, n in numbers if n is not None)
-        return Edits(env={"ABACUS_IDS": ",".join(each.id for each in given)}, nodes=nodes)
-
-
-VENDORS = Registry((*REGISTRY.vendors, Abacus()))
-MACHINE = FakeProbe(
-    {"/sys/class/abacus/abacus0/cells": "13", "/sys/class/abacus/abacus1/cells": "17"},
-    devices={"/dev/abacus1": (240, 1)},
-)
 
 
 def test_the_loop() -> None:
@@ -92,7 +48,13 @@ def test_the_loop() -> None:
     inventory = inventory_of(device)
     assert not inventory.problems
     sums = device_sums(inventory, publish_shared=True, registry=VENDORS)
-    assert sums == {CELLS: 30, "abacus.example/rods": 30, names.GPU_MEMORY_RATIO: 200, names.GPU_SHARED: 200}
+    assert sums == {
+        CELLS: 30,
+        "abacus.example/rods": 30,
+        names.GPU_CORE: 200,
+        names.GPU_MEMORY_RATIO: 200,
+        names.GPU_SHARED: 200,
+    }
     assert sums.keys() <= owned(VENDORS)
 
     given = Given(kind="gpu", minor=1, id=spec[1]["id"], amounts={CELLS: 17})

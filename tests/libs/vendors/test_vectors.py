@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from tests.libs.vendors.fake_probe import FakeProbe
+from tests.libs.vendors.of_record import edits_of_record
 
 from berth.contracts.base import Problem
 from berth.resources.amounts import parse_amounts
 from berth.testing.vectors import cases
 from berth.vendors import pci
 from berth.vendors.admission import mutate, validate
-from berth.vendors.containers import edits_of_record
 from berth.vendors.device_files import FOLDER, read_file
 from berth.vendors.devices import FoundDevice, Place
 from berth.vendors.discovery import discover

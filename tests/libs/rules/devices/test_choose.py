@@ -24,6 +24,7 @@ from berth.rules.devices.partitions import BUILT_IN, Partition, PartitionRules
 from berth.rules.devices.request import DeviceRequest
 from berth.rules.devices.slots import Function, Grant, NoCapacity, Slot, charge, release
 from berth.rules.devices.topology import SCOPES
+from berth.rules.devices.vendor_limits import Limit
 
 WHOLE = (100, 100, 1000, 0, 0, 0)
 NONE = GPU.zero
@@ -154,7 +155,7 @@ def test_one_device_is_within_the_scope_of_a_device() -> None:
 
 
 def test_a_vendor_that_gives_one_card_gives_no_two() -> None:
-    node = node_x()._replace(vendor="cambricon")
+    node = node_x()._replace(limit=Limit("cambricon", devices=1, memory=256 << 20))
     assert isinstance(choose_devices(node, asked(2)), NoCapacity)
     # The cards of this node have 1,000 bytes, and its dialect counts in 256 MiB.
     assert isinstance(choose_devices(node, asked(1)), NoCapacity)

@@ -10,6 +10,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.vendor_limits import Limit
 from berth.vendors.vendor import WHOLE, Bind, HandOff, PciMatch, Vendor, accepted_of, given_field
 
 DUO: Final = "Ascend-310P3-300I-DUO"
@@ -26,6 +27,7 @@ class Ascend(Vendor):
     summed = (*Vendor.summed, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
     keeps_whole = frozenset({names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP})
     hands_off = True
+    limit = Limit("huawei", with_cores=False, by_size=True)
     pci = PciMatch(vendor="19e5", but=frozenset({"1710", "1711"}))
 
     def hand_off(self, bind: Bind) -> HandOff | Problem:

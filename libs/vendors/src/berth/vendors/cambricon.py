@@ -9,6 +9,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.vendor_limits import Limit
 from berth.vendors.vendor import Bind, HandOff, PciMatch, Vendor, accepted_of, given_field
 
 SLICE: Final = 256 * 1024**2
@@ -23,6 +24,7 @@ class Cambricon(Vendor):
         names.KOORD_GPU, names.GPU_CORE, names.GPU_MEMORY, names.GPU_MEMORY_RATIO, names.GPU_SHARED
     )
     hands_off = True
+    limit = Limit("cambricon", devices=1, memory=256 << 20)
     pci = PciMatch(vendor="cabc")
 
     def hand_off(self, bind: Bind) -> HandOff | Problem:

@@ -5,20 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from berth.contracts.base import Problem
-from berth.vendors.given import read_given
 from berth.vendors.probe import Probe
 from berth.vendors.registry import REGISTRY, Registry
 from berth.vendors.vendor import Container, Edits, Given
-
-
-def edits_of_record(
-    text: str, container: Container, probe: Probe, *, gpu_vendor: str = "", registry: Registry = REGISTRY
-) -> Edits | Problem:
-    """The edits for a pod's `device-allocated`; a problem where it cannot be read or honoured."""
-    given = read_given(text)
-    if isinstance(given, Problem):
-        return given
-    return edits(given, container, probe, gpu_vendor=gpu_vendor, registry=registry)
 
 
 def edits(

@@ -11,6 +11,7 @@ import msgspec
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.vendor_limits import Limit
 from berth.vendors.vendor import Bind, HandOff, PciMatch, Vendor, accepted_of, given_field
 
 MEBIBYTE: Final = 1024**2
@@ -24,6 +25,7 @@ class Metax(Vendor):
         names.KOORD_GPU, names.GPU_CORE, names.GPU_MEMORY, names.GPU_MEMORY_RATIO, names.GPU_SHARED
     )
     hands_off = True
+    limit = Limit("metax", memory=MEBIBYTE)
     pci = PciMatch(vendor="9999")
 
     def hand_off(self, bind: Bind) -> HandOff | Problem:

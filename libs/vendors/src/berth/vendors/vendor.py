@@ -8,6 +8,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.vendor_limits import Limit
 from berth.rules.gpu_request import ACCEPTED
 from berth.vendors.devices import Found
 from berth.vendors.probe import Probe
@@ -116,7 +117,8 @@ class Vendor:
     `summed` are the names that a node publishes as a sum over healthy devices; `doubled` maps a further name to the one
     whose sum it repeats; `fixed` are names published with this much for each healthy device, whatever it reports.
     `keeps_whole`: names beside which admission adds no `koordinator.sh/gpu.shared`. `hands_off`: whether the hand-off
-    is on unless a setting says otherwise. `pci`: by what an accelerator is known that only device files describe.
+    is on unless a setting says otherwise; `limit` is what choices it can express. `pci`: by what an accelerator is
+    known that only device files describe.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Vendor:
     fixed: Mapping[str, int] = {}
     keeps_whole: frozenset[str] = frozenset()
     hands_off: bool = False
+    limit: Limit | None = None
     pci: PciMatch | None = None
 
     def serves(self, asked: frozenset[str]) -> bool:

@@ -11,7 +11,7 @@ from berth.rules.devices.hints import PCIE_LEVEL, Hint
 from berth.rules.devices.ordering import Candidate
 from berth.rules.devices.scoring import Scoring, score
 from berth.rules.devices.slots import Function, Grant, NoCapacity, Slot
-from berth.rules.devices.vendor_limits import limit_of
+from berth.rules.devices.vendor_limits import Limit, beyond
 from berth.rules.devices.want import Want
 
 
@@ -20,14 +20,14 @@ class Narrowing(NamedTuple):
 
     `zones` are the NUMA nodes to stay on; a device on none of them is in all, one without a place in none. `preferred`
     minors are tried first and `required` ones are the only ones allowed: how a reservation narrows the choice.
-    `sealed` PCIe roots are kept by their holders. `vendor` see `NodeDevices`.
+    `sealed` PCIe roots are kept by their holders. `limit` see `NodeDevices`.
     """
 
     zones: frozenset[int] | None = None
     preferred: frozenset[int] = frozenset()
     required: frozenset[int] | None = None
     sealed: frozenset[str] = frozenset()
-    vendor: str = ""
+    limit: Limit | None = None
 
 
 EVERYTHING = Narrowing()
@@ -92,9 +92,10 @@ def candidates(
     listed = frozenset(slot.minor for slot in slots if _listed(slot, hint, narrowing))
     if not listed:
         return NoCapacity(f"Insufficient {kind} devices")
-    limit = limit_of(narrowing.vendor, want) if want.family is GPU else None
-    if isinstance(limit, NoCapacity):
-        return limit
+    limit = narrowing.limit if want.family is GPU else None
+    refusal = beyond(limit, want) if limit is not None else None
+    if refusal is not None:
+        return refusal
     functions = _functions(slots, listed, hint)
     able = listed if functions is None else listed & functions.keys()
     occupied = narrowing.sealed

@@ -93,7 +93,7 @@ def _part(
     if isinstance(want, NoCapacity):
         return want
     narrowing = narrowing._replace(
-        sealed=narrowing.sealed | node.sealed.get(kind, frozenset()), vendor=narrowing.vendor or node.vendor
+        sealed=narrowing.sealed | node.sealed.get(kind, frozenset()), limit=narrowing.limit or node.limit
     )
     return candidates(slots, want, hint, narrowing, scoring)
 

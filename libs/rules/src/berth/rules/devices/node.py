@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from berth.rules.devices.partitions import NO_RULES, PartitionRules
 from berth.rules.devices.slots import Slot
+from berth.rules.devices.vendor_limits import Limit
 
 
 class NodeDevices(NamedTuple):
@@ -14,7 +15,7 @@ class NodeDevices(NamedTuple):
 
     `model` is the key of its NPU templates. `well_planned`: every GPU has its secondary devices, so that they need not
     be looked at before the node is chosen. `sealed` are the PCIe roots by type that their holders keep for themselves.
-    `vendor` is set where that vendor's device plugin reads the choice from annotations that express some only.
+    `limit` is set where the device plugin reads the choice from annotations that express some only.
     """
 
     slots: Mapping[str, Sequence[Slot]]
@@ -22,4 +23,4 @@ class NodeDevices(NamedTuple):
     model: str = ""
     well_planned: bool = False
     sealed: Mapping[str, frozenset[str]] = {}
-    vendor: str = ""
+    limit: Limit | None = None

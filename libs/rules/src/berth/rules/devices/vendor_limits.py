@@ -1,8 +1,8 @@
-"""Choices that a vendor's annotations can express: no other is made."""
+"""Choices that a vendor's annotations can express: no other is made. Which vendor has which is said by its file in
+`berth.vendors`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from berth.rules.devices.columns import CORE, NPU
@@ -15,31 +15,22 @@ ANY: Final = 1 << 30
 
 
 class Limit(NamedTuple):
-    """At most so many devices, each with so many bytes of memory, and with cores; `by_size`: a part of one is one of
-    the sizes that chips are cut to."""
+    """Of this vendor at most so many devices, each with so many bytes of memory, and with cores; `by_size`: a part of
+    one is one of the sizes that chips are cut to."""
 
+    vendor: str
     devices: int = ANY
     memory: int = 0
     with_cores: bool = True
     by_size: bool = False
 
 
-LIMITS: Final[Mapping[str, Limit]] = {
-    "cambricon": Limit(devices=1, memory=256 << 20),
-    "huawei": Limit(with_cores=False, by_size=True),
-    "metax": Limit(memory=1 << 20),
-}
-
-
-def limit_of(vendor: str, want: Want) -> Limit | NoCapacity | None:
-    """The limit where the vendor has one; NoCapacity where no device of it could keep it."""
-    limit = LIMITS.get(vendor)
-    if limit is None:
-        return None
+def beyond(limit: Limit, want: Want) -> NoCapacity | None:
+    """Why no device could keep the limit, whatever is free; None: some may."""
     if want.instances > limit.devices:
-        return NoCapacity(f"node(s) of {vendor} give out {limit.devices} device(s) per pod", unresolvable=True)
+        return NoCapacity(f"node(s) of {limit.vendor} give out {limit.devices} device(s) per pod", unresolvable=True)
     if limit.by_size and want.shared and not want.amounts[NPU]:
-        return NoCapacity(f"node(s) of {vendor} share devices by sizes with a name only", unresolvable=True)
+        return NoCapacity(f"node(s) of {limit.vendor} share devices by sizes with a name only", unresolvable=True)
     if limit.with_cores and not want.amounts[CORE]:
         return NoCapacity(NO_CORES, unresolvable=True)
-    return limit
+    return None

@@ -61,7 +61,7 @@ def handed(bind: Bind | Problem | None, device: Device | None) -> HandOff | Prob
     """What is written for it, and under which lock."""
     if bind is None or device is None:
         return NOTHING
-    return bind if isinstance(bind, Problem) else hand_off(bind, _label_of(device))
+    return bind if isinstance(bind, Problem) else hand_off(bind, _label_of(device), REGISTRY)
 
 
 def _label_of(device: Device) -> str:

@@ -262,7 +262,7 @@ class DeviceShare:
         kinds, left, more = query.request.amounts, _grants(gone), _grants(there)
         slots, sealed = nodes.devices.under(row, kinds, left, more), nodes.devices.sealed(row, kinds, left, more)
         rules = nodes.device_rules.get(row, PLAIN)
-        return NodeDevices(slots, rules.partitions, rules.npu_model, sealed=sealed, vendor=rules.vendor)
+        return NodeDevices(slots, rules.partitions, rules.npu_model, sealed=sealed, limit=rules.limit)
 
     def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""

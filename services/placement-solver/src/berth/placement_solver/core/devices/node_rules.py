@@ -10,22 +10,23 @@ from berth.contracts.state import Node
 from berth.rules.devices.columns import GPU
 from berth.rules.devices.partitions import HONOR, NO_RULES, Partition, PartitionRules, partition_rules
 from berth.rules.devices.templates import model_key
-from berth.rules.devices.vendor_limits import LIMITS
+from berth.rules.devices.vendor_limits import Limit
+from berth.vendors.registry import REGISTRY
 
 
 class NodeRules(NamedTuple):
     """`partitions`: the groups that whole GPUs are given out in. `npu_model`: of a node with NPUs, what the table of
-    sizes calls them. `vendor`: whose device plugin can be told some choices only, see `vendor_limits`.
+    sizes calls them. `limit`: of a device plugin that can be told some choices only.
     """
 
     partitions: PartitionRules = NO_RULES
     npu_model: str = ""
-    vendor: str = ""
+    limit: Limit | None = None
 
     @property
     def narrows_shares(self) -> bool:
         """Whether not any card may be shared by anybody."""
-        return bool(self.npu_model or self.vendor)
+        return bool(self.npu_model) or self.limit is not None
 
 
 PLAIN: Final = NodeRules()
@@ -37,9 +38,9 @@ def node_rules(
 ) -> NodeRules:
     """The rules of a node; the table of its Device goes before what is known of its model. `handed_off`: vendors whose
     device plugins are told what was chosen."""
-    vendor = inventory.gpu_vendor.lower() if inventory is not None else ""
-    limited = vendor if vendor in handed_off and vendor in LIMITS else ""
-    return NodeRules(_partitions(node, inventory), _npu_model(node, inventory), limited)
+    vendor = REGISTRY.of(GPU.name, inventory.gpu_vendor) if inventory is not None else None
+    limit = vendor.limit if vendor is not None and vendor.name in handed_off else None
+    return NodeRules(_partitions(node, inventory), _npu_model(node, inventory), limit)
 
 
 def _npu_model(node: Node | None, inventory: NodeInventory | None) -> str:
