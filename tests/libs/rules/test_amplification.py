@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU_NORMALIZATION_RATIO
-from berth.resources.amounts import parse_amounts
 from berth.rules.amplification import (
     RESOURCES_MAX,
     amplify,
-    changes_amplifiable,
     needs_write,
     ratios_for,
     ratios_text,
@@ -43,15 +41,6 @@ def test_annotation(case: dict[str, Any]) -> None:
         text = ratios_text({**shown, given["resource"]: given["ratio"]})
         assert text == expect["annotation"]
         assert (text != given["annotation"]) == expect["changed"]
-
-
-@pytest.mark.parametrize("case", cases("numa-cpu-scoring/amplification_changed"))
-def test_changed(case: dict[str, Any]) -> None:
-    old, new = (
-        None if each is None else parse_amounts(each, "allocatable")[0]
-        for each in (case["given"]["old"], case["given"]["new"])
-    )
-    assert changes_amplifiable(old, new) == case["expect"]["changed"]
 
 
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/amplification_ratio"))

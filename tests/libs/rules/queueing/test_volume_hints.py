@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.libs.rules.queueing.hinting import hint_of
 
 from berth.contracts.state import (
     CSINode,
@@ -17,7 +18,7 @@ from berth.contracts.state import (
     VolumeAttachment,
     VolumeUse,
 )
-from berth.rules.queueing import MORE, Action, Event, hint_of
+from berth.rules.queueing import MORE, Action, Event
 from berth.rules.queueing.events import POD
 from berth.testing.builders import pod
 

@@ -33,9 +33,9 @@ from berth.device_inventory.core.topology_object import (
     shows,
     topology_object,
 )
+from berth.rules.cpus.cpuset import read_cpuset
 from berth.rules.cpus.kubelet import NodePod
 from berth.rules.cpus.node_topology import topology_of
-from berth.rules.cpus.shared_pools import read_pools
 
 GI = 1 << 30
 CORES = [
@@ -115,10 +115,18 @@ def test_the_api_server_takes_it() -> None:
     assert made().fields["zones"][1]["costs"] == [{"name": "node-0", "value": 10}, {"name": "node-2", "value": 21}]
 
 
+def pools_of(report: NodeResourceTopology) -> list[tuple[int, int, list[int]]]:
+    """Socket, zone and CPUs of each pool that services and batch share."""
+    found = []
+    for each in json.loads(report.annotations[names.ANNOTATION_CPU_SHARED_POOLS]):
+        cpus = read_cpuset(each["cpuset"], "cpuset")
+        assert not isinstance(cpus, Problem)
+        found.append((each["socket"], each["node"], sorted(cpus)))
+    return found
+
+
 def test_shared_pools_are_what_nobody_has_for_himself() -> None:
-    pools = read_pools(seen(made()).annotations)
-    assert not isinstance(pools, Problem)
-    assert [(pool.socket, pool.zone, sorted(pool.cpus)) for pool in pools.shared] == [
+    assert pools_of(seen(made())) == [
         (0, 0, [0, 1, 4, 5]),
         (1, 2, [8, 9, 10, 11, 12, 13]),
     ]
@@ -155,9 +163,7 @@ def test_what_podresources_say_is_kept_out_of_pools_and_of_what_is_free() -> Non
         HeldByContainer(namespace="a", pod=name, container="c", cpus=cpus) for name, cpus in (("p", "2-3"), ("x", "9"))
     ]
     bare = seen(made(replace(REPORT, kubelet=None, held=held)))
-    pools = read_pools(bare.annotations)
-    assert not isinstance(pools, Problem)
-    free = {cpu for pool in pools.shared for cpu in pool.cpus}
+    free = {cpu for _, _, cpus in pools_of(bare) for cpu in cpus}
     assert free == set(range(16)) - {2, 3, 9, 14, 15}
     topology = topology_of(bare)
     assert {2, 3, 9} <= set(topology.reserved)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random as randomness
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from berth.bus import jetstream, past, questions
 from berth.bus.client import ClientFactory, direct_client
@@ -21,17 +20,14 @@ from berth.bus.link import Link
 from berth.bus.listener import Listener
 from berth.bus.logins import Issuer, Logins
 from berth.bus.owned import OwnedBucket
-from berth.bus.port import Authenticator, Clock, Endpoint, Handler, Message, Sink, Stored
+from berth.bus.port import Authenticator, BusPort, Clock, Endpoint, Handler, Message, Sink, Stored
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
 from berth.contracts import buckets
 
-if TYPE_CHECKING:
-    from berth.bus.port import BusPort
 
-
-class Bus:
+class Bus(BusPort):
     """See `berth.bus.port.BusPort`. Made by `connect`."""
 
     def __init__(self, link: Link, settings: BusSettings, *, clock: Clock, random: randomness.Random) -> None:
@@ -247,10 +243,3 @@ class Bus:
         listener = await Listener.start(self._link, subject, callback)
         await self._link.flush()
         return listener
-
-
-if TYPE_CHECKING:
-
-    def _is_port(bus: Bus) -> BusPort:
-        """Here so that the type checker compares the bus with what services see of it."""
-        return bus

@@ -83,13 +83,6 @@ def ratios_for(
     return {name: float(f"{ratio:.2f}") for name, ratio in checked.items()}
 
 
-def changes_amplifiable(old: Mapping[str, int] | None, new: Mapping[str, int] | None) -> bool:
-    """Whether an update of a node's allocatable changes what is amplified. Of an object that is not there nothing."""
-    if old is None or new is None:
-        return False
-    return any(old.get(name) != new.get(name) for name in AMPLIFIABLE)
-
-
 def amplify(amount: int, ratio: float | None) -> int:
     """An amount in what an amplified node shows, rounded up; ratios up to 1 change nothing."""
     return amount if ratio is None or ratio <= 1 else math.ceil(amount * ratio)

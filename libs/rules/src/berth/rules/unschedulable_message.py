@@ -45,11 +45,6 @@ def counted(reasons_per_node: Iterable[Iterable[str]]) -> Counter[str]:
     return Counter(reason for reasons in reasons_per_node for reason in reasons)
 
 
-def preemption_message(nodes: int, reasons: Mapping[str, int]) -> str:
-    """What preemption says when nobody's leaving helps: `preemption: 0/2 nodes are available: 2 ... .`"""
-    return f"preemption: {unschedulable_message(nodes, reasons)}"
-
-
 def with_repair(message: str, repair: str) -> str:
     """The message and, after it, what would let the pod in; the message alone where nothing is known."""
     if not repair:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Iterable, Set
+from typing import NamedTuple
 
 import msgspec
 
-from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_BE_CPU_SHARED_POOLS, ANNOTATION_CPU_SHARED_POOLS
-from berth.rules.bounded_json import annotation_field, read_json
-from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
+from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset
 from berth.rules.cpus.kubelet import NodePod, PodCpus
 from berth.rules.cpus.layout import CpuLayout
 from berth.rules.cpus.qos import LSE
-
-ANNOTATION_LENGTH_MAX: Final = 256 * 1024
-
-_Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class Pool(NamedTuple):
@@ -36,9 +29,9 @@ class SharedPools(NamedTuple):
 
 
 class _Pool(msgspec.Struct, frozen=True):
-    socket: _Id
-    node: _Id
-    cpuset: str = ""
+    socket: int
+    node: int
+    cpuset: str
 
 
 def shared_pools(
@@ -80,32 +73,6 @@ def without(pools: Iterable[Pool], cpus: Set[int]) -> tuple[Pool, ...]:
     return tuple(each._replace(cpus=each.cpus - cpus) for each in pools)
 
 
-def read_pools(annotations: Mapping[str, str]) -> SharedPools | Problem:
-    """What a NodeResourceTopology says of both."""
-    shared = _read(annotations, ANNOTATION_CPU_SHARED_POOLS)
-    best_effort = _read(annotations, ANNOTATION_BE_CPU_SHARED_POOLS)
-    if isinstance(shared, Problem):
-        return shared
-    return best_effort if isinstance(best_effort, Problem) else SharedPools(shared, best_effort)
-
-
 def format_pools(pools: Iterable[Pool]) -> str:
     """The text of one of the annotations."""
     return msgspec.json.encode([_Pool(each.socket, each.zone, format_cpuset(each.cpus)) for each in pools]).decode()
-
-
-def _read(annotations: Mapping[str, str], name: str) -> tuple[Pool, ...] | Problem:
-    text = annotations.get(name, "")
-    if text in ("", "null"):
-        return ()
-    field = annotation_field(name)
-    read = read_json(text, list[_Pool], field, bytes_max=ANNOTATION_LENGTH_MAX)
-    if isinstance(read, Problem):
-        return read
-    pools = []
-    for place, each in enumerate(read):
-        cpus = read_cpuset(each.cpuset, f"{field}[{place}].cpuset")
-        if isinstance(cpus, Problem):
-            return cpus
-        pools.append(Pool(each.socket, each.node, cpus))
-    return tuple(pools)

@@ -1,7 +1,8 @@
 """When a pod that was rejected is worth another try: back-off, events, and what each constraint waits for.
 
 for event in events_of(NODE, before, now):
-    if any(hint_of(plugin, pod, event, namespace_labels) for plugin in rejected_by):
+    hint = HINTS[plugin].get((event.resource, event.action))  # of a constraint that has rejected the pod
+    if hint is not None and hint(pod, event, namespace_labels):
         ...  # to the back-off, or the queue
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from berth.rules.queueing import load, node_hints, peers, volumes
-from berth.rules.queueing.back_off import FLUSH_S, INITIAL_MS, MAX_MS, BackOff, is_backing_off
+from berth.rules.queueing.back_off import FLUSH_S, INITIAL_MS, MAX_MS, BackOff
 from berth.rules.queueing.events import Action, Event, events_of
 from berth.rules.queueing.hint import Hints, NamespaceLabels, Reader, Waiter
 from berth.rules.selectors import Labels
@@ -21,20 +22,6 @@ MORE: Final[dict[str, Hints]] = {**peers.MORE, **volumes.MORE}
 """What is worth another try as well, where kube-scheduler lets a pod wait for its flush."""
 READS: Final[dict[str, Reader]] = {**node_hints.READS, **peers.READS, **volumes.READS, **load.READS}
 """What of a waiting pod its hints look at, by the same names."""
-
-
-def hint_of(
-    plugin: str, pod: Waiter, event: Event, namespace_labels: NamespaceLabels = lambda name: NO_LABELS
-) -> bool | None:
-    """Whether an event may let in a pod that this constraint has rejected; None: it does not listen to such events.
-
-    Of a constraint that is not known, every event may.
-    """
-    hints = HINTS.get(plugin)
-    if hints is None:
-        return True
-    hint = hints.get((event.resource, event.action))
-    return None if hint is None else hint(pod, event, namespace_labels)
 
 
 NO_LABELS: Final[Labels] = {}
@@ -55,6 +42,4 @@ __all__ = [
     "Reader",
     "Waiter",
     "events_of",
-    "hint_of",
-    "is_backing_off",
 ]

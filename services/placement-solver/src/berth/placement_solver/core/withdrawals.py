@@ -24,18 +24,18 @@ class Row(NamedTuple):
 
     uid: str
     attempt: int
-    count: int
+    times: int
     at: float
 
     @property
     def rejections(self) -> int:
         """How many of them count for a back-off."""
-        return max(0, self.count - AT_ONCE)
+        return max(0, self.times - AT_ONCE)
 
     @property
     def reason(self) -> Reason:
         """What people are told of it."""
-        message = f"its last {self.count} decisions were withdrawn before the bind, so the next one waits a little"
+        message = f"its last {self.times} decisions were withdrawn before the bind, so the next one waits a little"
         return Reason(code="withdrawn", message=message)
 
 
@@ -54,7 +54,7 @@ class Withdrawals:
         if row is None or row.uid != obj.uid:
             row = Row(obj.uid, obj.attempt, 1, now)
         elif obj.attempt > row.attempt:
-            row = Row(obj.uid, obj.attempt, row.count + 1, now)
+            row = Row(obj.uid, obj.attempt, row.times + 1, now)
         else:
             return row
         self._rows.pop(name, None)

@@ -46,10 +46,6 @@ class RowCounts:
         at = self._at.get(row)
         return 0 if at is None else int(self._amounts[at])
 
-    def as_dict(self) -> dict[int, int]:
-        """The amounts that are not 0, by row."""
-        return {row: amount for row, amount in zip(self.rows.tolist(), self.amounts.tolist(), strict=True) if amount}
-
     def dense(self, size: int) -> npt.NDArray[np.int64]:
         """The amounts of all rows."""
         found = np.zeros(size, np.int64)
