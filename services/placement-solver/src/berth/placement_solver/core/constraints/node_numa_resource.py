@@ -67,7 +67,6 @@ UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
 SINGLE, SEVERAL = 1, 2
-_REFUSED, _GIVES = 1, 2
 PODS_MAX: Final = 1 << 20
 """More than this no node takes."""
 
@@ -154,18 +153,18 @@ class NodeNUMAResource:
         cores.follow()
         codes = cores.make[rows]
         verdicts = cores.verdicts(query)
-        if not any(each.concerns for each in verdicts):
+        outline = query.outline()
+        if not outline.concerns:
             return np.ones(codes.shape, np.bool_)
-        if (alike := _alike(verdicts)) is not None:
-            states = np.array([_REFUSED if each.reason else _GIVES * each.concerns for each in verdicts], np.int8)
-            enough: Mask = ~cores.uncounted[rows] & (cores.blocked[rows] == 0)
+        if (alike := outline.alike) is not None:
+            enough: Mask = outline.giving(codes)
+            enough &= ~cores.uncounted[rows]
+            enough &= cores.blocked[rows] == 0
             if alike.own:
                 enough &= cores.free[_kind(alike)][rows] >= alike.own
             if alike.policy:
                 enough &= self._zone_mask_alike(query, alike, rows)
-            state = states[codes]
-            enough &= state == _GIVES
-            return enough if states.all() else enough | (state == 0)
+            return enough | outline.aside[codes] if outline.aside.any() else enough
         concerned = np.array([each.concerns for each in verdicts], np.bool_)[codes]
         refused = np.array([bool(each.reason) for each in verdicts], np.bool_)[codes]
         own = np.array([each.own for each in verdicts], np.int64)[codes]
@@ -188,22 +187,31 @@ class NodeNUMAResource:
         """What `_zone_mask` says of rows that are all judged alike, and show no more cpu than they have."""
         zones = self._cores.zone_columns
         there = zones.there[:, rows]
-        is_single = _policy(verdict) == SINGLE
-        fits: Mask = there & ~zones.shared[:, rows] if query.spec.is_exclusive else there.copy()
-        together: Mask = np.ones(there.shape[1], np.bool_)
-        if verdict.own and is_single:
-            fits &= zones.cpus[_kind(verdict)][:, rows] >= verdict.own
-        for name, amount in query.amounts.items():
-            place = zones.resources.get(name)
-            if place is None or amount <= 0:
-                continue
-            needed = 1000 * verdict.own if name == names.CPU and verdict.own else amount
-            free, reported = zones.free[place][:, rows], zones.reported[place, rows]
-            if is_single:
-                fits &= (free >= needed) if reported.all() else (free >= needed) | ~reported
-            else:
-                together &= (np.where(there, free, 0).sum(axis=0) >= needed) | ~reported
-        return np.logical_or.reduce(fits, axis=0) if is_single else together
+        needs = [
+            (place, 1000 * verdict.own if name == names.CPU and verdict.own else amount)
+            for name, amount in query.amounts.items()
+            if amount > 0 and (place := zones.resources.get(name)) is not None
+        ]
+        if _policy(verdict) != SINGLE:
+            together: Mask = np.ones(there.shape[1], np.bool_)
+            for place, needed in needs:
+                enough = np.where(there, zones.free[place][:, rows], 0).sum(axis=0) >= needed
+                together &= enough | ~zones.reported[place, rows]
+            return together
+        fits: Mask = there & ~zones.shared[:, rows] if query.spec.is_exclusive else there
+        if verdict.own:
+            fits = fits & (zones.cpus[_kind(verdict)][:, rows] >= verdict.own)
+        for place, needed in needs:
+            has = zones.free[place][:, rows] >= needed
+            reported = zones.reported[place, rows]
+            if np.count_nonzero(reported) < reported.size:
+                has |= ~reported
+            fits = fits & has
+        # Zone by zone, since there are few: numpy reduces a short axis slowly.
+        found: Mask = np.zeros(there.shape[1], np.bool_)
+        for zone in fits:
+            found |= zone
+        return found
 
     def _zone_mask(self, query: CoresAsked, at: RowArray, own: RowArray, kind: RowArray, policy: RowArray) -> Mask:
         """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
@@ -599,13 +607,6 @@ class NodeNUMAResource:
 def _unsupported(template: PodTemplate) -> Problem | None:
     spec = read_resource_spec(template.annotations)
     return spec if isinstance(spec, Problem) else unsupported_policy(spec)
-
-
-def _alike(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The one verdict of all nodes that give CPUs or NUMA nodes to the pod, where amplified cpu plays no part."""
-    found = {each for each in verdicts if each.concerns and not each.reason}
-    alike = next(iter(found)) if len(found) == 1 else None
-    return alike if alike is not None and not alike.amplified else None
 
 
 def _kind(verdict: Verdict) -> int:
