@@ -132,6 +132,7 @@ CHANNELS = (
     Channel(event.EvictionRefused, buckets.EVENTS, f"{_EVT}.eviction.refused.<namespace>.<pod>", _WRITER),
     Channel(event.EvictionSpared, buckets.EVENTS, f"{_EVT}.eviction.spared.<namespace>.<pod>", _WRITER),
     Channel(event.NominationWithdrawn, buckets.EVENTS, f"{_EVT}.nomination.withdrawn.<namespace>.<pod>", _WRITER),
+    Channel(event.GangScattered, buckets.EVENTS, f"{_EVT}.gang.scattered.<namespace>.<name>", _SOLVER),
     Channel(event.EpochRaised, buckets.EVENTS, f"{_EVT}.epoch.raised.<epoch>", _WRITER),
     Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.changed.exceeded.<tree>.<group>", _QUOTA),
     Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.changed.recovered.<tree>.<group>", _QUOTA),

@@ -246,8 +246,8 @@ class Registry:
         return [each for each in weighed if each.is_preference(template)]
 
     def gathers(self, unit: Unit) -> bool:
-        """Whether some members of a unit ask to lie together."""
-        return any(each.jobs(unit) for each in self.gatherers)
+        """Whether some members of a gang that is tried as a whole ask to lie together."""
+        return bool(unit.needed) and any(each.jobs(unit) for each in self.gatherers)
 
     def in_order(self, asked: Iterable[Asked]) -> list[Asked]:
         """In the order in which the first that rejects a node names the reason."""
