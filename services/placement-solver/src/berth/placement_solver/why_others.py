@@ -12,6 +12,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
+from berth.placement_solver.why_gathered import network_facts
 from berth.placement_solver.why_load import load_of, load_problems
 from berth.resources.amounts import format_amount
 from berth.transaction.claims import Claim, Name
@@ -36,6 +37,7 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         "decided": str(len(gang.placed - gang.bound)),
         "waiting": str(len(gang.children - gang.placed)),
         "group": group if group != gang.id else "",
+        **network_facts(cluster, gang),
     }
     members = {name: _member_state(gang, name) for name in sorted(gang.children)}
     return WhyAnswer(

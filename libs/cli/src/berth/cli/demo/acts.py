@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from berth.cli.demo.gathered import gathered
 from berth.cli.demo.grants import grants_of, shared_minor
 from berth.cli.demo.inside import illness, own_cpus, side_by_side
 from berth.cli.demo.lending import give_back
@@ -173,6 +174,7 @@ async def late(stage: Stage, plot: Scenario) -> bool:
 ACTS: Final = (
     Act("a batch of independent pods is placed", batch),
     Act("a gang is placed whole, by one plan", gang),
+    Act("a gang is gathered in one domain of the network", gathered),
     Act("two pods share one GPU", shared),
     Act("a reservation is used by its owner", reservation),
     Act("pods that keep apart are in different zones, and one too many waits", apart),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from berth.contracts.base import Reason
 from berth.contracts.state import (
     Pod,
@@ -10,7 +12,7 @@ from berth.contracts.state import (
 from berth.placement_solver.cluster_view.holdings import Holdings
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.groups import Gang, Readiness, pods_of
-from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.transaction.book import FINISHED_PHASES
@@ -28,6 +30,10 @@ class WaitingRules(Holdings):
     def renewed(self, unit: Unit) -> Unit:
         """The unit with what constraints say of its candidates by now."""
         return self._batches.renewed(unit)
+
+    def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
+        """Those of some objects that wait, as they would be taken."""
+        return self._batches.candidates(listed)
 
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes), self.nodes.renamed)

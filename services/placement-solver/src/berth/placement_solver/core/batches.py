@@ -6,7 +6,7 @@ to be judged by something that is still on its way goes back into the queue unti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from berth.placement_solver.core.reasons import refusals_of
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.rules.reservation_match import reservation_request_of
+from berth.transaction.claims import Name
 
 
 class Batches:
@@ -106,6 +107,10 @@ class Batches:
             needed={gang.id: self._gangs.needed(gang) for gang in gangs},
             strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
+
+    def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
+        """Those of some objects that wait, as they would be taken."""
+        return [self._candidate(self._queue.waiting[name]) for name in listed if name in self._queue.waiting]
 
     def renewed(self, unit: Unit) -> Unit:
         """The unit with what constraints say of its candidates by now: it was taken a while ago."""

@@ -16,6 +16,7 @@ from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
+from berth.placement_solver.core.verify.laws.network_topology import network_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.laws.volumes import volume_problems
@@ -149,6 +150,7 @@ class Verifier:
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
+        problems += network_problems(claims, self._cluster)
         problems += volume_problems(claims, self._cluster, gone)
         problems += self._load.problems(claims, nominated, self._cluster)
         return problems[:PROBLEMS_MAX]
