@@ -69,7 +69,7 @@ _ALL: Final = (
     Promise(
         "I34",
         "gangs-displaced-whole",
-        "Nobody is left of a strict gang that is made to leave, and others leave for a gang only while it is whole.",
+        "Nobody is left of a strict gang that is made to leave, and others begin to leave for whole gangs only.",
     ),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

@@ -77,7 +77,7 @@ class Batches:
             elif not gangs:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
             else:
-                unit = self._group_unit(waiting, gangs)
+                unit = self._group_unit(waiting, gangs, now)
                 units.append(unit)
                 taken += len(unit.candidates) - 1
         return units, held_back
@@ -90,9 +90,9 @@ class Batches:
         waiting.message = reason.message
         self._queue.hold(waiting, (reason,), now, until=wait.until)
 
-    def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
-        self._queue.pull([first.name])
-        pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting))}
+    def _group_unit(self, first: Waiting, gangs: Sequence[Gang], now: float) -> Unit:
+        self._queue.pull([first.name], now)
+        pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting), now)}
         pulled.setdefault(first.name, first)
         gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
         index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
