@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Integer, Message, Problem
+from berth.contracts.base import Integer, Message, Part, Problem
 from berth.contracts.kube import Requirement
+
+
+class QuotaRules(Part, frozen=True, kw_only=True):
+    """Who pays and how much, as quota-manager is set; the same in every group. What a node has never depends on it.
+
+    Without `uses_default` only pods that name a group belong to one. `ignores_overhead`: the overhead of a pod is
+    charged to no group. `ignores_terminating`: nobody pays for a pod from the moment its deletion is asked for.
+    `checks_parents`: the runtime of every group above binds, too, and not its max alone.
+    """
+
+    uses_default: bool = True
+    ignores_overhead: bool = False
+    ignores_terminating: bool = False
+    checks_parents: bool = False
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
@@ -40,3 +54,4 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     moved: Integer = 0
     effective_min: dict[str, Integer] = {}
     nodes: list[Requirement] = []
+    rules: QuotaRules = QuotaRules()

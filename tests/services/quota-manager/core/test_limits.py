@@ -3,7 +3,7 @@
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.quota_manager.core.book import Claim
+from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.group import GroupSpec
 from berth.quota_manager.core.limits import PublishedGroups, group_message
@@ -16,7 +16,7 @@ def engine_with(*specs, request=None):
     for spec in specs:
         engine.put_quota(spec.name, spec)
     for name, amount in (request or {}).items():
-        engine.book.put(name, (name, ""), Claim((("cpu", amount),), False, False))
+        engine.book.put(name, ClassKey(name, ""), Claim((("cpu", amount),), False, False))
     engine.settle()
     return engine
 

@@ -12,6 +12,7 @@ from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import command_subject, event_subject, named_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
+from berth.quota_manager.core.book import ClassKey
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
@@ -37,7 +38,6 @@ class Reconciler:
         rules: Rules,
         *,
         on_news: Callable[[], None],
-        ignores_deleting: bool = False,
         interval_s: float = 2.0,
         retry_s: float = 30.0,
         grace_s: float = 5.0,
@@ -50,7 +50,7 @@ class Reconciler:
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
-        self.view = StateView(self.engine, self.slipped, on_news=on_news, ignores_deleting=ignores_deleting)
+        self.view = StateView(self.engine, self.slipped, on_news=on_news)
         self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
@@ -206,7 +206,7 @@ class Reconciler:
         self.problems = sources[0] + [each for each in sources[1] if (each.object, each.field) not in said]
 
     def _demand_of(self, name: str) -> Demand:
-        group, pods = self.engine.forest.groups.get(name), self.engine.book.classes.get((name, ""))
+        group, pods = self.engine.forest.groups.get(name), self.engine.book.classes.get(ClassKey(name))
         return Demand(0 if pods is None else pods.pods, {} if group is None else group.child_request)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
@@ -232,6 +232,7 @@ class Reconciler:
                 problems.get(group.spec.object, []),
                 uses_runtime=self._rules.uses_runtime,
                 nodes=self._nodes_of.get(group.tree),
+                rules=self._rules.charging,
             )
             key = quota_key(group.tree, name)
             demand_too = everything or name in self._demand

@@ -1,7 +1,7 @@
 """What pods ask for and hold, added up as they come and go.
 
-A pod is booked in a *class*: its quota label, or else its namespace. All pods of a class belong to one group, so when
-quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods; a group reduces them
+A pod is booked in a *class*: who paid at its bind, its quota label, or else its namespace. All pods of a class belong to
+one group, so when quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods; a group reduces them
 to the resources of its max. Per pod the book keeps one small tuple, and pods of one shape share it.
 """
 
@@ -9,8 +9,14 @@ from typing import NamedTuple
 
 from berth.resources.amounts import Amounts
 
-ClassKey = tuple[str, str]
-"""(quota label, ""), or ("", namespace) for pods without the label."""
+
+class ClassKey(NamedTuple):
+    """What decides who pays: the quota label, or the namespace of pods without it; and who paid at the bind, if that
+    is another."""
+
+    label: str
+    namespace: str = ""
+    paid: str = ""
 
 
 class Claim(NamedTuple):

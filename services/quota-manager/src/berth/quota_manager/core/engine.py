@@ -8,22 +8,24 @@ and below. What it arrives at is what `solve` computes from scratch; the tests c
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from berth.contracts.quota import QuotaRules
 from berth.quota_manager.core.book import Book, ClassKey, Sums
 from berth.quota_manager.core.forest import DEFAULT_TREE, Forest, Group, build
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
 from berth.resources.amounts import Amounts, add, add_into, maximum, subtract_from, without_zeros
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP, QuotaClaim, QuotaMap
+from berth.rules.quota_payer import payer_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The switches of the protocol that change figures."""
+    """The switches of the protocol that change figures. `charging` are those that solvers have to know."""
 
     scales_min: bool = True
     guarantees_use: bool = False
-    uses_default: bool = True
     uses_runtime: bool = True
+    charging: QuotaRules = field(default_factory=QuotaRules)
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Engine:
         self.rules = rules or Rules()
         self.book = Book()
         self.forest: Forest = build(())
-        self.map = QuotaMap.of_claims((), uses_default=self.rules.uses_default)
+        self.map = QuotaMap((), uses_default=self.rules.charging.uses_default)
         self._specs: dict[str, GroupSpec] = {}
         self._nodes: dict[str, Amounts] = {}
         self._node_total: Amounts = {}
@@ -150,7 +152,7 @@ class Engine:
             for spec in specs
             if spec.name in self.forest.groups
         )
-        self.map = QuotaMap.of_claims(claims, uses_default=self.rules.uses_default)
+        self.map = QuotaMap(claims, uses_default=self.rules.charging.uses_default)
         self.book.forget_idle()
         for pod_class in self.book.classes.values():
             pod_class.taken = Sums.empty()
@@ -180,8 +182,7 @@ class Engine:
             self._rises(group)
 
     def _group_of(self, key: ClassKey) -> Group | None:
-        label, namespace = key
-        name = self.map.group_of(label, namespace)
+        name = payer_of(self.map, key.paid, key.label, key.namespace)
         return None if name is None else self.forest.groups[name]
 
     def _rises(self, group: Group) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from berth.contracts.base import Problem
 from berth.contracts.kube import Requirement
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.quota_manager.core.forest import Group
 from berth.resources.amounts import Amounts, without_zeros
 from berth.resources.quantity import AMOUNT_MAX
@@ -29,6 +29,7 @@ def group_message(
     *,
     uses_runtime: bool = True,
     nodes: list[Requirement] | None = None,
+    rules: QuotaRules | None = None,
 ) -> QuotaGroup:
     """The message of a group, with revision 0.
 
@@ -60,6 +61,7 @@ def group_message(
         problems=problems,
         effective_min={} if group.is_detached else _ordered(group.effective_min),
         nodes=nodes or [],
+        rules=rules or QuotaRules(),
     )
 
 
