@@ -327,7 +327,7 @@ def test_every_single_piece_of_news_is_carried_through_the_whole_tree(tree, node
 def test_sums_agree_with_a_recount_of_single_pods(history, used_rules):
     engine = Engine(used_rules)
     final_pods, _, _ = play(engine, history)
-    for (name, _), pod_class in engine.book.classes.items():
+    for (name, _, _), pod_class in engine.book.classes.items():
         booked = [each for of, each in final_pods.values() if of == name]
         assigned = [each for each in booked if each.is_assigned]
         assert pod_class.pods == len(booked)
