@@ -29,8 +29,9 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     idle `min`. `namespaces` are mapped to this group when their pods name none.
     `effective_min` is the part of `min` that the total of the level can honour: what is lent to others comes back up to
     it, by eviction where they don't leave by themselves.
-    `moved` is the revision at which the group came below its present parent, 0 if it was never below another: what is
-    used of the tree from then on is used under at least this revision.
+    `moved` is the revision at which the group came below its present parent, or to the top of its tree, 0 if it was
+    never elsewhere: what is used of this tree, and of those it was in before, from then on is used under at least this
+    revision. `former_trees` are those: a solver may still charge it there. The groups below it came along.
     `nodes` are what the labels of a node have to say so that pods of the group may go there: those of its tree's
     profile, all of them; none restricts nothing.
     `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
@@ -55,3 +56,4 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     effective_min: dict[str, Integer] = {}
     nodes: list[Requirement] = []
     rules: QuotaRules = QuotaRules()
+    former_trees: list[str] = []

@@ -33,7 +33,8 @@ class Quotas:
         self._own_non_preemptible: dict[tuple[str, str], dict[str, int]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._map = QuotaMap()
-        self._moved: dict[tuple[str, str], QuotaGroup] = {}
+        self._joined: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """By group: it, if it has moved, and those that came below it."""
         self._trees: dict[str, int] = {}
         self.stamped: Callable[[str], int | None] = lambda account: None
         """The revision that LEDGER names on an account, None where it has none."""
@@ -59,7 +60,7 @@ class Quotas:
         else:
             self.groups[key] = group
         self._see_name(key, before, group)
-        self._see_move(key, group)
+        self._see_move(key, before, group)
         self._move_use(key, line)
 
     def _see_name(self, key: tuple[str, str], before: QuotaGroup | None, group: QuotaGroup | None) -> None:
@@ -176,7 +177,7 @@ class Quotas:
 
         All of its line: a limit that another solver has read of may have appeared on any. A built-in group is charged
         where it limits something, or has been: every pod without a quota would meet there. With them the groups that
-        have joined the line, until a plan has stamped them since.
+        have joined the line, until a plan has stamped them since: where they are, and in the trees that they came from.
         """
         line = [each for each in self._line(key) if each in self.groups]
         result = {
@@ -186,23 +187,27 @@ class Quotas:
             or limits_anything(self.groups[each])
             or self.stamped(subjects.quota_account(*each)) is not None
         }
-        for each, group in self._moved.items():
-            if each[0] == key[0] and not set(group.ancestors).isdisjoint(name for _, name in line):
-                account = subjects.quota_account(*each)
-                if (self.stamped(account) or 0) < group.moved:
-                    result[account] = self._revision(each)
+        for above in line:
+            for each in self._joined.get(above, ()):
+                moved = self.groups[each].moved
+                for tree in (each[0], *self.groups[each].former_trees):
+                    account = subjects.quota_account(tree, each[1])
+                    if (self.stamped(account) or 0) < moved:
+                        result[account] = self._revision(each)
         return result
 
     def _revision(self, key: tuple[str, str]) -> int:
-        """The newest revision that is known to concern a group: its own, or that of a move in its tree."""
+        """The newest revision that is known to concern a group: its own, or that of a move into or out of its tree."""
         return max(self.groups[key].revision, self._trees.get(key[0], 0))
 
-    def _see_move(self, key: tuple[str, str], group: QuotaGroup | None) -> None:
-        if group is not None and group.moved:
-            self._moved[key] = group
-            self._trees[key[0]] = max(self._trees.get(key[0], 0), group.moved)
-        else:
-            self._moved.pop(key, None)
+    def _see_move(self, key: tuple[str, str], before: QuotaGroup | None, group: QuotaGroup | None) -> None:
+        """Keep who has moved, below itself and below each group that it has joined."""
+        for sign, each in ((-1, before), (1, group)):
+            for name in (key[1], *each.ancestors) if each is not None and each.moved else ():
+                joined = self._joined.setdefault((key[0], name), set())
+                joined.discard(key) if sign < 0 else joined.add(key)
+        for tree in (key[0], *group.former_trees) if group is not None and group.moved else ():
+            self._trees[tree] = max(self._trees.get(tree, 0), group.moved)
 
     def used(self, key: tuple[str, str]) -> Mapping[str, int]:
         """What is in use in the group's whole subtree."""

@@ -1,8 +1,8 @@
 """What pods ask for and hold, added up as they come and go.
 
-A pod is booked in a *class*: who paid at its bind, its quota label, or else its namespace. All pods of a class belong to
-one group, so when quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods; a group reduces them
-to the resources of its max. Per pod the book keeps one small tuple, and pods of one shape share it.
+A pod is booked in a *class*: who paid at its bind, its quota label, or else its namespace. All pods of a class belong
+to one group, so when quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods;
+a group reduces them to the resources of its max. Per pod the book keeps one small tuple; pods of one shape share it.
 """
 
 from typing import NamedTuple
