@@ -43,7 +43,7 @@ def uncharged(rules: QuotaRules, overhead: Mapping[str, int]) -> Amounts:
     return dict(overhead) if rules.ignores_overhead else {}
 
 
-def charged(requests: Amounts, free: Mapping[str, int]) -> Amounts:
+def charged(requests: Mapping[str, int], free: Mapping[str, int]) -> Mapping[str, int]:
     """What a group is charged for a pod that asks for `requests`, of which `free` is charged to nobody."""
     if not free:
         return requests

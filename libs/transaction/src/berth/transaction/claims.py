@@ -6,7 +6,7 @@ names of the request, device amounts included; `grants` says which devices, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -71,7 +71,7 @@ class Claim(NamedTuple):
         return bool(same_steps and _taken(self) == _taken(other))
 
     @property
-    def charged(self) -> Amounts:
+    def charged(self) -> Mapping[str, int]:
         """What the quota group pays for."""
         return charged(self.amounts, self.uncharged)
 

@@ -206,8 +206,9 @@ class Quotas:
             for name in (key[1], *each.ancestors) if each is not None and each.moved else ():
                 joined = self._joined.setdefault((key[0], name), set())
                 joined.discard(key) if sign < 0 else joined.add(key)
-        for tree in (key[0], *group.former_trees) if group is not None and group.moved else ():
-            self._trees[tree] = max(self._trees.get(tree, 0), group.moved)
+        if group is not None and group.moved:
+            for tree in (key[0], *group.former_trees):
+                self._trees[tree] = max(self._trees.get(tree, 0), group.moved)
 
     def used(self, key: tuple[str, str]) -> Mapping[str, int]:
         """What is in use in the group's whole subtree."""

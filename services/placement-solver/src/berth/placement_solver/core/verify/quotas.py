@@ -132,7 +132,7 @@ class QuotaTallies:
         """The groups that may pay for a pod that is not bound."""
         if pod.deleting and rules.ignores_terminating:
             return set()
-        label = pod.template.labels.get(names.LABEL_QUOTA_NAME)
+        label = pod.template.labels.get(names.LABEL_QUOTA_NAME, "")
         if label and (label == ROOT_GROUP or not self._trees.get(label)):
             label = DEFAULT_GROUP if rules.uses_default else ""
         if not label and rules.uses_default:
@@ -140,7 +140,7 @@ class QuotaTallies:
             if serving:
                 return serving
             label = DEFAULT_GROUP
-        return {(tree, label) for tree in self._trees.get(label or "", ())}
+        return {(tree, label) for tree in self._trees.get(label, ())}
 
 
 def _rules(groups: Groups) -> QuotaRules:
