@@ -337,7 +337,7 @@ def test_sums_agree_with_a_recount_of_single_pods(history, used_rules):
             added([each for each in booked if each.is_non_preemptible]),
             added([each for each in assigned if each.is_non_preemptible]),
         )
-    assert {name for name, _ in final_pods.values()} <= {name for name, _ in engine.book.classes}
+    assert {name for name, _ in final_pods.values()} <= {key.label for key in engine.book.classes}
 
 
 def added(booked):

@@ -139,3 +139,24 @@ def test_news_in_any_order_settles_to_a_recount_and_every_change_is_told(seed: i
         changed = {name for name in cluster.engine.forest.groups if now[name] != before.get(name)}
         assert changed <= told, step
         before = now
+
+
+def test_a_change_of_a_quota_builds_no_forest_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine()
+    engine.put_node("n", {"cpu": 100})
+    for name in ("p", "q"):
+        engine.put_quota(name, GroupSpec(name=name, is_parent=True, max={"cpu": 50}))
+    engine.put_quota("a", GroupSpec(name="a", parent="p", max={"cpu": 50}))
+    engine.settle()
+    monkeypatch.setattr("berth.quota_manager.core.engine.build", None)
+    kept = engine.forest.groups["p"]
+    engine.put_quota("a", GroupSpec(name="a", parent="q", max={"cpu": 50}))
+    engine.put_quota("b", GroupSpec(name="b", parent="a", max={"cpu": 5}, namespaces=("ns",)))
+    engine.book.put("pod", ClassKey("", "ns"), Claim((("cpu", 3),), True, False))
+    settled = engine.settle()
+    assert (engine.forest.groups["q"].used, kept.used) == ({"cpu": 3}, {})
+    assert {"a", "b"} <= settled.shapes
+    engine.remove_quota("b")
+    engine.settle()
+    assert engine.forest.groups["q"].used.get("cpu", 0) == 0
+    assert engine.forest.groups["p"] is kept

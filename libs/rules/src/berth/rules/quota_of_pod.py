@@ -36,50 +36,73 @@ class QuotaClaim(NamedTuple):
 class QuotaMap:
     """The groups there are and the namespaces they serve; a look-up is two dictionary reads, a change O(its claim)."""
 
-    __slots__ = ("_claimants", "_claims", "_names", "_of_namespace", "uses_default")
+    __slots__ = ("_claimants", "_claims", "_of_namespace", "_served", "uses_default")
 
     def __init__(self, claims: Iterable[QuotaClaim] = (), *, uses_default: bool = True) -> None:
         """Without `uses_default` (feature gate DisableDefaultQuota) only the label counts."""
         self.uses_default = uses_default
-        self._claims: dict[tuple[str, str], QuotaClaim] = {}
-        self._names: dict[str, int] = {}
+        self._claims: dict[str, dict[str, QuotaClaim]] = {}
         self._claimants: dict[str, set[tuple[bool, str, str]]] = {}
         self._of_namespace: dict[str, str] = {}
+        self._served: dict[str, set[str]] = {}
         for claim in claims:
             self.put(claim)
 
     def __contains__(self, name: object) -> bool:
         """There is a group of this name that may hold pods."""
-        return (name in self._names and name != ROOT_GROUP) or name in BUILT_IN_GROUPS
+        return (name in self._claims and name != ROOT_GROUP) or name in BUILT_IN_GROUPS
 
-    def put(self, claim: QuotaClaim) -> None:
-        """A quota, in place of what was known of the one of this name and namespace."""
-        known = self._claims.get((claim.name, claim.namespace))
+    def put(self, claim: QuotaClaim) -> set[str]:
+        """A quota, in place of the one of this name and namespace; returns who serves other namespaces now."""
+        known = self._claims.get(claim.name, {}).get(claim.namespace)
         if known == claim:
-            return
-        if known is not None:
-            self.drop(claim.name, claim.namespace)
-        self._claims[claim.name, claim.namespace] = claim
-        self._names[claim.name] = self._names.get(claim.name, 0) + 1
+            return set()
+        changed = self.drop(claim.name, claim.namespace) if known is not None else set()
+        self._claims.setdefault(claim.name, {})[claim.namespace] = claim
         for namespace, rank in _ranks(claim).items():
             self._claimants.setdefault(namespace, set()).add(rank)
-            self._of_namespace[namespace] = min(self._claimants[namespace])[1]
+            changed |= self._settle(namespace)
+        return changed
 
-    def drop(self, name: str, namespace: str = "") -> None:
-        """A quota is gone."""
-        claim = self._claims.pop((name, namespace), None)
+    def drop(self, name: str, namespace: str = "") -> set[str]:
+        """A quota is gone; returns who serves other namespaces now."""
+        claim = self._claims.get(name, {}).pop(namespace, None)
         if claim is None:
-            return
-        self._names[name] -= 1
-        if not self._names[name]:
-            del self._names[name]
+            return set()
+        if not self._claims[name]:
+            del self._claims[name]
+        changed: set[str] = set()
         for served, rank in _ranks(claim).items():
-            others = self._claimants[served]
-            others.discard(rank)
-            if others:
-                self._of_namespace[served] = min(others)[1]
-            else:
-                del self._claimants[served], self._of_namespace[served]
+            self._claimants[served].discard(rank)
+            changed |= self._settle(served)
+        return changed
+
+    def claims_of(self, name: str) -> dict[str, QuotaClaim]:
+        """What the quotas of this name claim, by their namespace."""
+        return dict(self._claims.get(name, {}))
+
+    def served_by(self, name: str) -> list[str]:
+        """The namespaces that a group serves, sorted."""
+        return sorted(self._served.get(name, ())) if self.uses_default else []
+
+    def _settle(self, namespace: str) -> set[str]:
+        """Of several claimants the smallest serves a namespace. The names of those for whom this is news."""
+        claimants = self._claimants[namespace]
+        before = self._of_namespace.pop(namespace, None)
+        after = min(claimants)[1] if claimants else None
+        if after is None:
+            del self._claimants[namespace]
+        else:
+            self._of_namespace[namespace] = after
+        if before == after:
+            return set()
+        if before is not None:
+            self._served[before].discard(namespace)
+            if not self._served[before]:
+                del self._served[before]
+        if after is not None:
+            self._served.setdefault(after, set()).add(namespace)
+        return {name for name in (before, after) if name is not None}
 
     def group_of(self, label: str | None, namespace: str) -> str | None:
         """The group that pays for a pod with this quota label in this namespace; None: no quota applies to it."""
@@ -88,13 +111,10 @@ class QuotaMap:
         name = label or self._of_namespace.get(namespace, DEFAULT_GROUP)
         return name if name in self else DEFAULT_GROUP
 
-    def namespaces_of(self) -> dict[str, list[str]]:
-        """The namespaces that each group serves, sorted; groups without any are left out."""
-        served: dict[str, list[str]] = {}
-        if self.uses_default:
-            for namespace, name in sorted(self._of_namespace.items()):
-                served.setdefault(name, []).append(namespace)
-        return served
+
+def claimed_by(claim: QuotaClaim) -> set[str]:
+    """The namespaces that a quota claims."""
+    return set(_ranks(claim))
 
 
 def _ranks(claim: QuotaClaim) -> dict[str, tuple[bool, str, str]]:

@@ -5,9 +5,12 @@ to one group, so when quotas change only classes are mapped anew, never pods. Su
 a group reduces them to the resources of its max. Per pod the book keeps one small tuple; pods of one shape share it.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.resources.amounts import Amounts
+
+SHAPES_MIN: Final = 1024
+"""Shapes that no pod has any more are dropped from so many on."""
 
 
 class ClassKey(NamedTuple):
@@ -78,6 +81,8 @@ class Book:
             if old[0].key == key and old[1] == claim:
                 return
             self._add(old[0], old[1], -1)
+        if len(self._shapes) > 2 * len(self._pods) + SHAPES_MIN:
+            self._shapes = {claim: claim for _, claim in self._pods.values()}
         claim = self._shapes.setdefault(claim, claim)
         pod_class = self.classes.get(key)
         if pod_class is None:
