@@ -92,7 +92,7 @@ class Holdings:
         """Called when there are other sizes of virtual NPUs, or other problems with them."""
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
-        self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
+        self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.charge)
         self.budgets: dict[Name, Budget] = {}
         """Those that protect somebody."""
         self.eviction_inputs = Inputs()

@@ -15,6 +15,7 @@ from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
 
@@ -155,8 +156,10 @@ class WaitingRules(Holdings):
         """It was refused for want of it; or its group's min promises it a place that others may have to give back."""
         if any(reason.code == "quota" for reason in waiting.reasons):
             return True
-        payer = self.payers.of(waiting.object) if isinstance(waiting.object, Pod) else None
-        return payer is not None and self.quotas.is_promised(payer, waiting.template.requests)
+        if not isinstance(waiting.object, Pod):
+            return False
+        payer, free = self.payers.of(waiting.object), self.payers.free_of(waiting.object)
+        return payer is not None and self.quotas.is_promised(payer, charged(waiting.template.requests, free))
 
 
 def _waits_for_defaults(waiting: Waiting) -> bool:

@@ -143,4 +143,5 @@ class Batches:
             seen_ms=waiting.seen_ms,
             asked=compiled.asked,
             refusals=refusals_of(compiled),
+            uncharged=self._payers.free_of(obj),
         )

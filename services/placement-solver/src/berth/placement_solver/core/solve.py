@@ -126,7 +126,7 @@ class Solver:
     def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
-                candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+                candidate.quota, candidate.charged, non_preemptible=candidate.non_preemptible
             )
             if reason is not None:
                 return (reason,)
@@ -149,7 +149,7 @@ class Solver:
             return None
         quota = candidate.quota
         if quota is not None and self.capacity.quotas.refusal(
-            quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+            quota, candidate.charged, non_preemptible=candidate.non_preemptible
         ):
             return None
         claim = self._claim(candidate, Target(row), plan)
@@ -256,6 +256,7 @@ class Solver:
             is_reservation=candidate.is_reservation,
             unreadable=() if candidate.is_reservation else by_number(candidate.cls.requests, grants),
             before=before,
+            uncharged=candidate.uncharged,
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
@@ -407,7 +408,7 @@ class Solver:
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
         if candidate.quota is not None:
-            together = {name: needed * amount for name, amount in cls.requests.items()}
+            together = {name: needed * amount for name, amount in candidate.charged.items()}
             refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)

@@ -1,16 +1,25 @@
 """What pods ask for and hold, added up as they come and go.
 
-A pod is booked in a *class*: its quota label, or else its namespace. All pods of a class belong to one group, so when
-quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods; a group reduces them
-to the resources of its max. Per pod the book keeps one small tuple, and pods of one shape share it.
+A pod is booked in a *class*: who paid at its bind, its quota label, or else its namespace. All pods of a class belong
+to one group, so when quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods;
+a group reduces them to the resources of its max. Per pod the book keeps one small tuple; pods of one shape share it.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.resources.amounts import Amounts
 
-ClassKey = tuple[str, str]
-"""(quota label, ""), or ("", namespace) for pods without the label."""
+SHAPES_MIN: Final = 1024
+"""Shapes that no pod has any more are dropped from so many on."""
+
+
+class ClassKey(NamedTuple):
+    """What decides who pays: the quota label, or the namespace of pods without it; and who paid at the bind, if that
+    is another."""
+
+    label: str
+    namespace: str = ""
+    paid: str = ""
 
 
 class Claim(NamedTuple):
@@ -72,6 +81,8 @@ class Book:
             if old[0].key == key and old[1] == claim:
                 return
             self._add(old[0], old[1], -1)
+        if len(self._shapes) > 2 * len(self._pods) + SHAPES_MIN:
+            self._shapes = {claim: claim for _, claim in self._pods.values()}
         claim = self._shapes.setdefault(claim, claim)
         pod_class = self.classes.get(key)
         if pod_class is None:

@@ -35,10 +35,12 @@ class NodeTable(Protocol):
 
 
 class QuotaTable(Protocol):
-    """QUOTA, by tree and name."""
+    """QUOTA, by tree and name. `version` is another one whenever a group is."""
 
     @property
     def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
+    @property
+    def version(self) -> int: ...
 
 
 class KnownCapacity(Protocol):
