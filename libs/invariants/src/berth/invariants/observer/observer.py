@@ -38,6 +38,7 @@ from berth.invariants.observer.partitions import Partitions
 from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
+from berth.invariants.observer.pools import Pools
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
@@ -117,6 +118,7 @@ class Observer:
         self._named = Named(self.verdicts, self._sight)
         self._picked = Picked(self.capacity, self.verdicts)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
+        self._pools = Pools(self.verdicts, self._sight)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -140,6 +142,7 @@ class Observer:
                 self._named.decided,
                 self._picked.decided,
                 self._partitions.decided,
+                self._pools.decided,
             ),
             seen=self._seen,
             claim=self._claim,
@@ -158,6 +161,7 @@ class Observer:
             "devices": self._see_device,
             "noderesourcetopologies": self._cores.see_topology,
             "elasticquotas": limits.see_quota,
+            "elasticquotaprofiles": self._pools.see_profile,
             "podgroups": self.gangs.see_group,
             "leases": limits.see_lease,
             "persistentvolumeclaims": self._volumes.see_claim,
@@ -384,6 +388,7 @@ class Observer:
         self._volumes.see_node(data, deleted)
         self._cores.see_node(data, deleted)
         self._partitions.see_node(data, deleted)
+        self._pools.see_node(data, deleted)
 
     def _see_device(self, data: Json, deleted: bool) -> None:
         self._limits.see_device(data, deleted)
