@@ -172,6 +172,7 @@ _MATTERS: Final = {
     "nodes": _of_node,
     "devices": _of_spec,
     "elasticquotas": _of_spec,
+    "elasticquotaprofiles": _of_spec,
     "podgroups": _of_spec,
     "persistentvolumeclaims": _of_claim,
     "persistentvolumes": _of_claim,

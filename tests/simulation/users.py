@@ -44,6 +44,7 @@ PATHS: Final = {
     "PersistentVolumeClaim": Path("", "v1", "persistentvolumeclaims", NAMESPACE, ""),
     "PersistentVolume": Path("", "v1", "persistentvolumes", "", ""),
     "ConfigMap": Path("", "v1", "configmaps", HOME, ""),
+    "ElasticQuotaProfile": Path("quota.koordinator.sh", "v1alpha1", "elasticquotaprofiles", NAMESPACE, ""),
     "ElasticQuota": Path("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", NAMESPACE, ""),
 }
 

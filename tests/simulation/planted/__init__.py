@@ -16,10 +16,10 @@ from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
+from tests.simulation.planted import in_pools, run_profiles
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
-from tests.simulation.planted import run_profiles
 from tests.simulation.planted.bug import Bug
 
 PLANTED: Final[dict[str, Bug]] = {
@@ -200,6 +200,7 @@ PLANTED: Final[dict[str, Bug]] = {
         run_profiles.CHANGING_CARDS,
     ),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
+    "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(
         "a card is swapped under its minor, and nobody looks at its name",

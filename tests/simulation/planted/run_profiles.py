@@ -210,6 +210,7 @@ API_TROUBLE: Final = replace(
     whole_s=45.0,
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
+POOLED: Final = replace(SHORT, size=Size(nodes=6, singles=40), actions=users.pooled)
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from tests.simulation import pools
 from tests.simulation.actions import forged
 from tests.simulation.workload import (
     GANG_LABEL,
@@ -48,6 +49,11 @@ def crowd(rng: random.Random, size: Size) -> list[Timed]:
         if not notes:
             done.append(Timed(at_s + rng.uniform(2.0, 20.0), Delete("Pod", name, rng.choice((0, 30)))))
     return sorted(done, key=lambda timed: timed.at_s)
+
+
+def pooled(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods of a pool of nodes among others."""
+    return sorted([*crowd(rng, size), *pools.always(rng, size)], key=lambda timed: timed.at_s)
 
 
 def wear(rng: random.Random, size: Size) -> list[Timed]:

@@ -28,6 +28,9 @@ from berth.simcluster.store.objects import Obj
 SHARED_BY_DEFAULT: Final = ("cpu", "memory")
 """What pods without a group take from everybody: no run gives the default group a max of its own."""
 
+MADE_BY_BERTH: Final = {*BUILT_IN_GROUPS, "koordinator-root-quota"}
+"""Groups that are there whether or not somebody has made an object of them."""
+
 ANNOTATIONS: Final = (names.ANNOTATION_QUOTA_RUNTIME, names.ANNOTATION_QUOTA_REQUEST)
 
 
@@ -36,6 +39,7 @@ class Counted:
     """A group by its object. `asked` and `held` are of its own pods, all resources of them."""
 
     name: str
+    tree: str
     parent: str
     least: Amounts
     most: Amounts
@@ -43,6 +47,8 @@ class Counted:
     shown: Amounts
     noted: Mapping[str, Amounts]
     """By annotation."""
+    total: Amounts
+    """What its tree has, where it is the top of one."""
     asked: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
 
@@ -50,11 +56,17 @@ class Counted:
 def groups(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     """Groups of which QUOTA, or their own status, says something else than follows from the objects.
 
-    Of one tree, which is what runs have.
+    Each tree is solved by itself; the default one goes without what the others have.
     """
     counted, unowned = count(harness, facts)
     counts.judged("I8", len(counted))
-    figures = solve([_asking(group) for group in counted.values()], _total(harness, unowned))
+    total, figures = _total(harness, unowned), {}
+    for tree in sorted({group.tree for group in counted.values()} - {""}):
+        own = [group for group in counted.values() if group.tree == tree]
+        top = next((group.total for group in own if group.total), {})
+        subtract_from(total, top)
+        figures |= solve([_asking(group, counted) for group in own], top)
+    figures |= solve([_asking(group, counted) for group in counted.values() if not group.tree], total)
     for name, group in sorted(counted.items()):
         used = without_zeros(_used(name, counted))
         if used != group.shown:
@@ -69,7 +81,7 @@ def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mappin
         if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
             yield f"QUOTA shows {key}, of which there is no ElasticQuota"
     for name, group in sorted(counted.items()):
-        said = published.get(subjects.quota_key("", name))
+        said = published.get(subjects.quota_key(group.tree, name))
         if said is None:
             yield f"QUOTA shows no group {name}"
             continue
@@ -93,16 +105,18 @@ def _noted(counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> It
 
 def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
     """Every group with its own pods, and what pods without a group hold."""
-    objs = objects(harness, GROUPS, "elasticquotas").values()
+    objs = [obj for obj in objects(harness, GROUPS, "elasticquotas").values() if obj.meta["name"] not in MADE_BY_BERTH]
     found = {
         obj.meta["name"]: Counted(
             name=obj.meta["name"],
+            tree=labels(obj).get(names.LABEL_QUOTA_TREE, ""),
             parent=labels(obj).get(names.LABEL_QUOTA_PARENT, ""),
             least=amounts_of(obj.data["spec"].get("min")),
             most=amounts_of(obj.data["spec"].get("max")),
             lends=labels(obj).get(names.LABEL_QUOTA_LENDS) != "false",
             shown=without_zeros(amounts_of(obj.data.get("status", {}).get("used"))),
             noted={each: _annotation(obj, each) for each in ANNOTATIONS},
+            total=_annotation(obj, names.ANNOTATION_QUOTA_TOTAL),
         )
         for obj in objs
     }
@@ -128,10 +142,10 @@ def _annotation(obj: Obj, annotation: str) -> Amounts:
     return without_zeros(amounts_of(msgspec.json.decode(text))) if text else {}
 
 
-def _asking(group: Counted) -> Asking:
+def _asking(group: Counted, counted: Mapping[str, Counted]) -> Asking:
     return Asking(
         name=group.name,
-        parent=group.parent or None,
+        parent=group.parent if group.parent in counted else None,
         max=group.most,
         min=group.least,
         lends=group.lends,

@@ -35,6 +35,7 @@ KINDS: Final = {
     "statefulset": ("apps", "statefulsets"),
     "podgroup": (GROUPS, "podgroups"),
     "elasticquota": (GROUPS, "elasticquotas"),
+    "elasticquotaprofile": ("quota.koordinator.sh", "elasticquotaprofiles"),
     "device": (SCHEDULING, "devices"),
     "reservation": (SCHEDULING, "reservations"),
     "configmap": ("", "configmaps"),

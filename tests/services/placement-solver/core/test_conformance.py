@@ -184,6 +184,9 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeAffinity": st.sampled_from(["a", "b", ""]).map(
         lambda zone: lambda asking: asking.builder.only_on("zone", zone)
     ),
+    "QuotaTree": st.sampled_from(["pooled", "scattered", "nowhere"]).map(
+        lambda quota: lambda asking: asking.builder.label(names.LABEL_QUOTA_NAME, quota)
+    ),
     "NodePorts": st.builds(HostPort, port=st.sampled_from([80, 81]), host_ip=st.sampled_from(["", "10.0.0.1"])).map(
         lambda port: lambda asking: asking.builder.template(host_ports=[port])
     ),
@@ -359,6 +362,13 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
 """Fields of nodes."""
 
 
+POOLS: Final = {
+    "pooled": [Requirement(key="zone", operator="In", values=["a"])],
+    "scattered": [],
+    "nowhere": [Requirement(key="zone", operator="Near", values=["a"])],
+}
+"""What QUOTA says of the nodes of each group's tree; what cannot be understood is no node."""
+
 THRESHOLDS: Final = (
     "",
     '{"usageThresholds": {"example.com/thing": 50}}',
@@ -527,6 +537,7 @@ class World(NamedTuple):
                 ports=tuple(map(write_port, cls.template.host_ports)),
                 plan="plan",
                 is_reservation=self.candidate.is_reservation,
+                quota="/".join(self.candidate.quota or ()),
             )
             for grants in choices
         ]
@@ -549,6 +560,8 @@ def worlds(
     asking = Asking(pod("waiting"))
     for name in dict.fromkeys([*([concerned] if concerned in WAITING else []), *chosen]):
         draw(WAITING[name])(asking)
+    for name, nodes in POOLS.items():
+        run.quota(name, tree=f"tree-{name}", nodes=nodes)
     for name in ROWS:
         fields = draw(st.fixed_dictionaries(NODES))
         if asking.required_node:

@@ -62,6 +62,7 @@ _ALL: Final = (
     Promise("I23b", "cpu-fit-for-use", "No CPU is given out that is not there, or kept from pods, and is known to be."),
     Promise("I24", "function-given-once", "No virtual function of a device is given to two pods."),
     Promise("I25", "numa-node-not-overfull", "No NUMA node is given out beyond what it has."),
+    Promise("I32", "tree-on-its-nodes", "Whom a tree of quotas with a pool of nodes pays for is given one of these."),
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.state import Node
-from berth.placement_solver.core.constraints.node_affinity import FEW, NodeAffinity, Query
+from berth.placement_solver.core.constraints.node_affinity import NodeAffinity, Query
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.rule_masks import FEW
 from berth.placement_solver.core.seams import Spec
 from berth.testing.builders import pod
 

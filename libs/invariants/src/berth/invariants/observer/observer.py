@@ -39,6 +39,7 @@ from berth.invariants.observer.partitions import Partitions
 from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
+from berth.invariants.observer.pools import Pools
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
@@ -119,6 +120,7 @@ class Observer:
         self._picked = Picked(self.capacity, self.verdicts)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
+        self._pools = Pools(self.verdicts, self._sight)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -143,6 +145,7 @@ class Observer:
                 self._picked.decided,
                 self._partitions.decided,
                 self._gathered.decided,
+                self._pools.decided,
             ),
             seen=self._seen,
             claim=self._claim,
@@ -163,6 +166,7 @@ class Observer:
             "elasticquotas": limits.see_quota,
             "podgroups": self._see_group,
             "clusternetworktopologies": self._gathered.see_topology,
+            "elasticquotaprofiles": self._pools.see_profile,
             "leases": limits.see_lease,
             "persistentvolumeclaims": self._volumes.see_claim,
             "persistentvolumes": self._volumes.see_volume,
@@ -390,6 +394,7 @@ class Observer:
         self._cores.see_node(data, deleted)
         self._partitions.see_node(data, deleted)
         self._gathered.see_node(data, deleted)
+        self._pools.see_node(data, deleted)
 
     def _see_group(self, data: Json, deleted: bool) -> None:
         self.gangs.see_group(data, deleted)

@@ -94,6 +94,7 @@ HINTS: Final[dict[str, Hints]] = {
         (POD, Action.POD_TOLERATION): own_change,
     },
     "NodeAffinity": {(NODE, Action.ADD): began_to_match, (NODE, Action.NODE_LABEL): began_to_match},
+    "QuotaTree": {(NODE, Action.ADD): always, (NODE, Action.NODE_LABEL): always},
     "NodePorts": {(POD, Action.DELETE): freed_ports, (NODE, Action.ADD): always},
     "NodeResourcesFit": {
         (POD, Action.DELETE): left_capacity,
@@ -110,6 +111,7 @@ READS: Final[dict[str, Reader]] = {
     "NodeUnschedulable": lambda pod: pod.template.tolerations,
     "TaintToleration": lambda pod: pod.template.tolerations,
     "NodeAffinity": lambda pod: (pod.template.node_selector, pod.template.affinity),
+    "QuotaTree": lambda pod: None,
     "NodePorts": lambda pod: pod.template.host_ports,
     "NodeResourcesFit": lambda pod: pod.template.requests,
 }

@@ -80,6 +80,7 @@ class Holdings:
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
+        self.facts.pools.quotas = self.quotas
         self.charged = ChargedPods()
         self.capacity.tallies = (*self.facts.tallies, self.charged)
         self.namespaces: dict[str, dict[str, str]] = {}

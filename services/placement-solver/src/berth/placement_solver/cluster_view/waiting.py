@@ -153,8 +153,10 @@ class WaitingRules(Holdings):
         self.happenings.clear()
 
     def _waits_for_quota(self, waiting: Waiting) -> bool:
-        """It was refused for want of it; or its group's min promises it a place that others may have to give back."""
-        if any(reason.code == "quota" for reason in waiting.reasons):
+        """It was refused for want of it, or of nodes of its tree; or its group's min promises it a place that others
+        may have to give back.
+        """
+        if any(reason.code in ("quota", "QuotaTree") for reason in waiting.reasons):
             return True
         if not isinstance(waiting.object, Pod):
             return False

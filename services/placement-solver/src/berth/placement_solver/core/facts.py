@@ -13,6 +13,7 @@ from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import NpuTemplates
 from berth.placement_solver.core.pod_selectors import PodSelectors
+from berth.placement_solver.core.pools import Pools
 from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
@@ -30,6 +31,7 @@ class Facts(NamedTuple):
     """Nodes as columns, and what is kept beside them."""
 
     nodes: Nodes
+    pools: Pools
     images: Images
     scored: ScoredTally
     domains: LabelDomains
@@ -73,6 +75,7 @@ def facts_of(
     labels, used_volumes = NodeLabels(nodes), VolumesTally(nodes, volumes, objects)
     return Facts(
         nodes,
+        Pools(),
         Images(),
         ScoredTally(nodes, objects),
         domains,

@@ -28,6 +28,7 @@ from berth.placement_solver.core.constraints.node_resources_fit import NodeResou
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
 from berth.placement_solver.core.constraints.node_volume_limits import NodeVolumeLimits
 from berth.placement_solver.core.constraints.pod_topology_spread import PodTopologySpread
+from berth.placement_solver.core.constraints.quota_tree import QuotaTree
 from berth.placement_solver.core.constraints.taint_toleration import TaintToleration
 from berth.placement_solver.core.constraints.volume_binding import VolumeBinding
 from berth.placement_solver.core.constraints.volume_restrictions import VolumeRestrictions
@@ -153,6 +154,7 @@ class Registry:
         load = LoadTable(nodes, facts.loads, profile.args_of("LoadAwareScheduling", LoadAwareArgs))
         of_pod: tuple[Constraint[Any], ...] = (
             NodeName(nodes),
+            QuotaTree(nodes, facts.pools),
             VolumeRestrictions(nodes, volumes, used),
             VolumeBinding(nodes, labels, volumes, used, facts.free_volumes),
             VolumeZone(labels, volumes),
@@ -167,6 +169,7 @@ class Registry:
             "NodeName",
             "TaintToleration",
             "NodeAffinity",
+            "QuotaTree",
             "NodePorts",
             "NodeResourcesFit",
             "VolumeRestrictions",

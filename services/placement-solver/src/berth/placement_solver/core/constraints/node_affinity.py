@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -10,6 +9,7 @@ import numpy as np
 
 from berth.contracts import kube
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.rule_masks import RuleMasks
 from berth.placement_solver.core.seams import (
     Depends,
     Mask,
@@ -21,12 +21,8 @@ from berth.placement_solver.core.seams import (
     Target,
     Unusable,
 )
-from berth.placement_solver.core.tallies.interned import Interned
 from berth.rules.node_affinity import CONFLICT_REASON, ENFORCED_REASON, REASON, NodeRule, NodeTest, compile_node_rule
 
-RULES_MAX: Final = 256
-FEW: Final = 16
-"""Rows that are looked at one by one."""
 _EVERYWHERE = compile_node_rule(None, None)
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -39,21 +35,8 @@ class Query(NamedTuple):
     key: bytes
 
 
-class _Matches:
-    """Which rows match a rule, as the nodes were at a position of their log."""
-
-    __slots__ = ("mask", "position")
-
-    def __init__(self) -> None:
-        self.mask: Mask = np.zeros(0, np.bool_)
-        self.position = 0
-
-
 class NodeAffinity:
-    """The query is the compiled rules; a pod for which nothing is restricted has none.
-
-    Many classes of pods have the same rule: which nodes match is kept for each, and follows the nodes.
-    """
+    """The query is the compiled rules; a pod for which nothing is restricted has none."""
 
     name = "NodeAffinity"
     depends = Depends.NODE
@@ -62,7 +45,7 @@ class NodeAffinity:
     def __init__(self, nodes: Nodes, added: kube.NodeAffinity | None = None) -> None:
         self._nodes = nodes
         self._added = compile_node_rule(None, added) if added is not None else _EVERYWHERE
-        self._matches: Interned[_Matches] = Interned(RULES_MAX)
+        self._masks = RuleMasks(nodes)
 
     def prefilter(self, spec: Spec) -> Query | Rejection | Unusable | None:
         """See `Constraint`."""
@@ -82,27 +65,8 @@ class NodeAffinity:
 
     def mask(self, query: Query, rows: Rows) -> Mask:
         """See `Constraint`."""
-        if not isinstance(rows, slice) and rows.size <= FEW:
-            return self._look(query, rows.tolist())
-        nodes, found = self._nodes, self._matches.of(query.key, _Matches)
-        end, known = nodes.reshaped.end, found.mask.size
-        changed = nodes.reshaped.since(found.position) if known else None
-        if known < len(nodes):  # a new row enters the log when its node is seen
-            found.mask = np.pad(found.mask, (0, len(nodes) - known))
-        if changed is None:
-            found.mask[:] = self._look(query, range(len(nodes)))
-        elif changed:
-            found.mask[changed] = self._look(query, changed)
-        found.position = end
-        mask: Mask = found.mask[rows].copy()
-        return mask
-
-    def _look(self, query: Query, rows: Sequence[int]) -> Mask:
-        states, rules = self._nodes.states, _restricting(query)
-        matches = rules[0].matches if len(rules) == 1 else _both(query)
-        return np.array(
-            [(node := states[row]) is not None and matches(node.labels, node.name) for row in rows], np.bool_
-        )
+        rules = _restricting(query)
+        return self._masks.of(query.key, rules[0].matches if len(rules) == 1 else _both(query), rows)
 
     def admits(self, query: Query, row: int) -> bool:
         """See `Constraint`."""

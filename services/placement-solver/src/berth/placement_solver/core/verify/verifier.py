@@ -19,6 +19,7 @@ from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLa
 from berth.placement_solver.core.verify.laws.network_topology import network_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
+from berth.placement_solver.core.verify.laws.quota_tree import tree_problems
 from berth.placement_solver.core.verify.laws.volumes import volume_problems
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.core.verify.nominations import (
@@ -158,6 +159,7 @@ class Verifier:
         for node, arriving in by_node.items():
             problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, uids_gone, nominated)]
         problems += self._quota_problems(claims, nominated, freed)
+        problems += tree_problems(claims, self._cluster)
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
