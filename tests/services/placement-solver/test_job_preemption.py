@@ -209,7 +209,7 @@ async def test_a_displaced_gang_has_to_begin_anew_as_a_gang(run: Any, bench: Sol
     for at in range(2):
         run.pod(sized(f"old-{at}", 4, 1).gang("old", 2).on(f"n{at}").set(deleting=True, disruption=BY_SCHEDULER))
     run.pod(sized("new-0", 4, 1).gang("old", 2))
-    assert not gangs.readiness("default/old").ready, "some of it are still there"
+    assert not gangs.readiness("default/old").ready, "one of two, beside those that leave"
     for at in range(2):
         run.delete_pod(f"old-{at}")
     assert not gangs.readiness("default/old").ready, "one of two"

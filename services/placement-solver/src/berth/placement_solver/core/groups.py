@@ -38,6 +38,8 @@ class Gang:
     nominated: set[Name] = field(default_factory=set)
     """Members that wait for others to leave, and may not be placed before."""
     bound: set[Name] = field(default_factory=set)
+    leaving: set[Name] = field(default_factory=set)
+    """Members that leave for others: neither placed nor bound any more, and still there."""
     has_begun: bool = False
     displaced: str = ""
     """The plan for which all of it was made to leave last, as its PodGroup says."""
@@ -116,21 +118,13 @@ class Gangs:
         else:
             gang.by_member.pop(name, None)
         _settle(gang)
-        leaves = pod.deleting and pod.disruption in REASONS
-        if pod.node and not leaves:
-            gang.bound.add(name)
-        else:
-            gang.bound.discard(name)
-            if leaves and not gang.bound:
-                gang.has_begun = False
-        if nominated and not pod.node:
-            gang.nominated.add(name)
-        else:
-            gang.nominated.discard(name)
-        if pod.node or decided:
-            gang.placed.add(name)
-        else:
-            gang.placed.discard(name)
+        leaves = bool(pod.node) and pod.deleting and pod.disruption in REASONS
+        _put(gang.leaving, name, leaves)
+        _put(gang.bound, name, bool(pod.node) and not leaves)
+        if leaves and not gang.bound:
+            gang.has_begun = False
+        _put(gang.nominated, name, nominated and not pod.node)
+        _put(gang.placed, name, (bool(pod.node) or decided) and not leaves)
         return wanted_id
 
     def gang_of(self, name: Name) -> Gang | None:
@@ -192,9 +186,10 @@ class Gangs:
         if lack is not None and admission("", lack.gang, states) != "pass":
             gang = self.gangs[lack.gang]
             minimum = (gang.config.min_member if gang.config else 0) or 0
-            missing = minimum - len(gang.children)
+            there = len(gang.children - gang.leaving)
+            missing = minimum - there
             return _no(
-                f"gang {gang.id} has {len(gang.children)} of {minimum} members",
+                f"gang {gang.id} has {there} of {minimum} members",
                 f"create {missing} more members of {gang.id}",
             )
         return Readiness(True)
@@ -255,6 +250,7 @@ class Gangs:
         gang.placed.discard(name)
         gang.nominated.discard(name)
         gang.bound.discard(name)
+        gang.leaving.discard(name)
         gang.by_member.pop(name, None)
         _end(gang)
         _settle(gang)
@@ -274,7 +270,9 @@ def _state_of(gang: Gang) -> GangState:
     config = gang.config
     if config is None:
         return GangState(None, len(gang.children), (gang.id,))
-    return GangState(config.min_member, len(gang.children), config.group, config.match_policy, gang.has_begun)
+    return GangState(
+        config.min_member, len(gang.children - gang.leaving), config.group, config.match_policy, gang.has_begun
+    )
 
 
 def _no(message: str, repair: str, at: str = "") -> Readiness:
@@ -283,6 +281,13 @@ def _no(message: str, repair: str, at: str = "") -> Readiness:
 
 def _first(problems: tuple[Problem, ...]) -> Problem:
     return problems[0] if problems else Problem(field="metadata.annotations", message="no usable minimum of members")
+
+
+def _put(names_: set[Name], name: Name, is_in: bool) -> None:
+    if is_in:
+        names_.add(name)
+    else:
+        names_.discard(name)
 
 
 def _end(gang: Gang) -> None:

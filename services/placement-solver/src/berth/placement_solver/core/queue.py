@@ -126,6 +126,9 @@ class Queue:
             if known.group != group:
                 self._leave(known)
                 self._join(known, group)
+                if known.ready:
+                    known.ready = False
+                    self.make_ready(known)  # among others now
             if changed:
                 known.tries = 0
                 known.rejected = False

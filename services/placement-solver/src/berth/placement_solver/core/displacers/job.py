@@ -66,6 +66,9 @@ class JobPreemption:
         """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
         unit = refused.unit
         lowest = min(candidate.object.template.priority for candidate in unit.candidates)
+        needed = _needed(unit)
+        if len(needed) < sum(unit.needed.values()):
+            return Nobody()  # the others have to come first
         why_not = self._why_not(unit, asking)
         if why_not:
             return Nobody(f"preemption: {why_not}")
@@ -73,7 +76,6 @@ class JobPreemption:
             return Nobody(f"preemption: {preemption.NO_VICTIMS}")
         with self._ground.nominated.heeded_by([each.name for each in unit.candidates], lowest):
             found = self._for_members(unit, unit.candidates, lowest, asking)
-            needed = _needed(unit)
             if found is None and 0 < len(needed) < len(unit.candidates):
                 found = self._for_members(unit, needed, lowest, asking)
         return found or Nobody(f"preemption: {preemption.NOT_HELPFUL}")
