@@ -98,6 +98,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_EPOCH",
         "ANNOTATION_QUOTA",
         "ANNOTATION_NOMINATED",
+        "ANNOTATION_DISPLACED",
         "ANNOTATION_EVICTED_FOR",
         "ANNOTATION_LET_GO",
         "ANNOTATION_REFUSED",
