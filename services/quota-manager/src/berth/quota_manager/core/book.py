@@ -38,13 +38,25 @@ class Sums(NamedTuple):
 class PodClass:
     """The sums of one class of pods, and what of them its group has taken over already."""
 
-    __slots__ = ("key", "pods", "sums", "taken")
+    __slots__ = ("key", "pods", "sums", "taken", "taken_counts", "waiting")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.pods = 0
+        self.waiting = 0
+        """Of them, those that have no node."""
+        self.taken_counts = (0, 0)
         self.sums = Sums.empty()
         self.taken = Sums.empty()
+
+    def take_counts(self) -> tuple[int, int]:
+        """The same for the pods, and those of them that wait."""
+        before, self.taken_counts = self.taken_counts, (self.pods, self.waiting)
+        return self.pods - before[0], self.waiting - before[1]
+
+    def forget_taken(self) -> None:
+        """The group is another one, and has taken nothing yet."""
+        self.taken, self.taken_counts = Sums.empty(), (0, 0)
 
     def take(self) -> Sums:
         """The difference to what was taken before; from now on all of it is taken."""
@@ -103,6 +115,8 @@ class Book:
 
     def _add(self, pod_class: PodClass, claim: Claim, sign: int) -> None:
         pod_class.pods += sign
+        if not claim.is_assigned:
+            pod_class.waiting += sign
         self.touched.add(pod_class.key)
         sums = pod_class.sums
         totals = [sums.request]

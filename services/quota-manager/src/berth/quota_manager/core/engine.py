@@ -8,7 +8,7 @@ and below. What it arrives at is what `solve` computes from scratch; the tests c
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from berth.quota_manager.core.book import Book, ClassKey, Sums
+from berth.quota_manager.core.book import Book, ClassKey
 from berth.quota_manager.core.forest import DEFAULT_TREE, Forest, Group, build
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
@@ -153,14 +153,14 @@ class Engine:
         self.map = QuotaMap.of_claims(claims, uses_default=self.rules.uses_default)
         self.book.forget_idle()
         for pod_class in self.book.classes.values():
-            pod_class.taken = Sums.empty()
+            pod_class.forget_taken()
         self.book.touched = set(self.book.classes)
         self._rising.clear()
         self._sinking.clear()
         self._settled = Settled(rebuilt=True, limits=set(self.forest.groups), figures=set(self.forest.groups))
         for group in (*self.forest.roots.values(), *self.forest.groups.values()):
             if self.rules.guarantees_use:
-                group.lends = False
+                group.guarantees, group.lends = True, False
             self._rises(group)
             self._sinks(group, group.sharers)
 
@@ -172,6 +172,9 @@ class Engine:
             if pod_class is None or group is None:
                 continue
             ceiling = group.spec.max
+            pods, waiting = pod_class.take_counts()
+            group.pods += pods
+            group.waiting += waiting
             sums = (group.self_request, group.self_used, group.self_np_request, group.self_np_used)
             for total, difference in zip(sums, pod_class.take(), strict=True):
                 for name, amount in difference.items():
@@ -204,8 +207,8 @@ class Engine:
         used = add(group.self_used, group.children_used)
         np_request = add(group.self_np_request, group.children_np_request)
         np_used = add(group.self_np_used, group.children_np_used)
-        guaranteed: Amounts = {}
-        if self.rules.guarantees_use:
+        guaranteed = dict(group.children_guaranteed)  # what is guaranteed below has to be there
+        if group.guarantees:
             group.allocated = add(group.self_used, group.children_guaranteed)
             guaranteed = maximum(group.allocated, spec.min)
         old = (group.request, group.used, group.np_request, group.np_used, group.guaranteed)

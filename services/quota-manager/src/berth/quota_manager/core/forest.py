@@ -40,6 +40,7 @@ class Group:
         "depth",
         "effective_min",
         "guaranteed",
+        "guarantees",
         "is_built_in",
         "is_detached",
         "is_root",
@@ -49,6 +50,7 @@ class Group:
         "np_request",
         "np_used",
         "parent",
+        "pods",
         "promised",
         "request",
         "runtime",
@@ -60,6 +62,7 @@ class Group:
         "spec",
         "tree",
         "used",
+        "waiting",
         "weight",
     )
 
@@ -73,12 +76,16 @@ class Group:
         self.is_root = is_root
         self.is_built_in = spec.name in BUILT_IN_GROUPS
         self.is_detached = False
-        self.lends = spec.lends
+        self.guarantees = spec.guarantees
+        self.lends = spec.lends and not spec.guarantees
         self.weight = weights_of(spec)
         self.sharers: dict[str, list[Group]] = {}
         """Resource -> the children that take part in sharing it, by name. Its keys are the dimensions of the level."""
         self.promised: Amounts = {}
         """Resource -> the sum of the mins of those children."""
+        self.pods = 0
+        self.waiting = 0
+        """Pods of its own, and those of them that have no node."""
         self.self_request: Amounts = {}
         self.self_used: Amounts = {}
         self.self_np_request: Amounts = {}
