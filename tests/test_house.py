@@ -525,8 +525,6 @@ def test_what_the_readme_calls_unsupported_is_refused() -> None:
     from berth.placement_solver.core import classes
 
     text = (ROOT / "README.md").read_text()
-    for annotation, word in ((names.ANNOTATION_GANG_TOPOLOGY, "network topology"),):
-        assert (annotation in classes.UNSUPPORTED_ANNOTATIONS) == (word in text), word
     assert bool(classes.UNSUPPORTED_RESOURCES) == (f"`{classes.UNSUPPORTED_RESOURCES}*`" in text)
 
 

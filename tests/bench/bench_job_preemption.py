@@ -22,19 +22,9 @@ from berth.rules.job_preemption.problem import JobProblem, MemberClass
 
 IMPROVE_S = 2.5
 CARDS, CORES, GIB = 8, 96, 768
-SIZES = ((1, 8, 64), (2, 16, 128), (4, 40, 256), (8, 90, 700), (0, 8, 32), (0, 24, 128))
+SIZES = ((1, 8, 64), (2, 16, 128), (4, 40, 256), (8, 90, 700), (0, 8, 32), (0, 24, 128), (3, 30, 200), (0, 50, 300))
 """Cards, cores and memory of the pods that are there."""
-JOBS = (
-    (8, 8, 64),
-    (16, 8, 64),
-    (32, 8, 64),
-    (64, 8, 64),
-    (64, 4, 32),
-    (128, 2, 16),
-    (200, 1, 8),
-    (96, 8, 88),
-    (24, 4, 48),
-)
+JOBS = ((8, 8, 64), (16, 8, 64), (32, 8, 90), (64, 8, 64), (64, 4, 32), (128, 2, 16), (48, 5, 50), (96, 8, 88))
 """Members, and cards and cores of each."""
 
 
@@ -44,11 +34,11 @@ def instance(nodes: int, rng: random.Random) -> JobProblem:
     pods: list[tuple[int, int, tuple[int, int, int]]] = []
     priority: list[int] = []
     unit = 0
-    gang_share = rng.choice((0.2, 0.4, 0.6))
-    levels = rng.choice((1, 3, 6))
+    gang_share = rng.choice((0.3, 0.6, 0.9))
+    levels = rng.choice((2, 4, 8))
     while unit < nodes * 8:
         size = rng.choice(SIZES)
-        width = rng.choice((2, 4, 8, 16)) if rng.random() < gang_share / 4 else 1
+        width = rng.choice((2, 4, 8, 16)) if rng.random() < gang_share / 3 else 1
         places = [at for at in rng.sample(range(nodes), min(nodes, 4 * width)) if np.all(free[at] >= size)][:width]
         unit += 1
         if len(places) < width:
@@ -61,7 +51,8 @@ def instance(nodes: int, rng: random.Random) -> JobProblem:
     members, cards, cores = rng.choice(JOBS)
     request = np.array([cards, cores, cores * 4], np.int64)
     # Some pods are as important as the job: they stay.
-    stays = {index for index in range(len(priority)) if rng.random() < 0.15}
+    stay_share = rng.choice((0.1, 0.3, 0.5))
+    stays = {index for index in range(len(priority)) if rng.random() < stay_share}
     kept = [pod for pod in pods if pod[1] not in stays]
     found = sorted({pod[1] for pod in kept}, key=lambda each: each)
     number = {index: at for at, index in enumerate(found)}

@@ -23,6 +23,7 @@ DNS_ADDRESS = "10.96.0.10"
 PAUSE_IMAGE = "example.test/pause:1"
 COPY_S = 300.0
 """For images: hundreds of megabytes."""
+KUBELET_ROOT = "/var/lib/kubelet"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
@@ -48,6 +49,10 @@ class Node:
 
     def start_kubelet(self) -> None:
         """kubelet and kube-proxy; the node registers itself."""
+        # At its usual place, where agents look for what it serves, and on the disk: that place is in memory.
+        (self._home / "kubelet").mkdir()
+        self.space.run("mkdir", "-p", KUBELET_ROOT)
+        self.space.run("mount", "--bind", str(self._home / "kubelet"), KUBELET_ROOT)
         (self._home / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         (self._home / "kubelet.json").write_text(json.dumps(_kubelet(self._home)))
         (self._home / "kube-proxy.json").write_text(json.dumps(_kube_proxy(self._server.admin_kubeconfig)))
@@ -55,7 +60,7 @@ class Node:
             str(find_binary("kubelet")),
             f"--config={self._home / 'kubelet.json'}",
             f"--kubeconfig={self._server.admin_kubeconfig}",
-            f"--root-dir={self._home / 'kubelet'}",
+            f"--root-dir={KUBELET_ROOT}",
             f"--hostname-override={NAME}",
             f"--node-ip={NODE_ADDRESS}",
         ]

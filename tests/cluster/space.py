@@ -18,6 +18,8 @@ from tests.cluster.requirements import HOST_ADDRESS, LINK, NODE_ADDRESS, kubelet
 
 NODE_LINK = "uplink"
 DEADLINE_S = 60.0
+AWAY_S = 300.0
+"""Gigabytes of images are removed, on a machine that may be busy."""
 # bash as first process: it takes over orphans and reaps them. Folders that node and runtime write to at fixed places
 # are covered, so that the machine's own stay as they are.
 _INIT = """
@@ -78,6 +80,11 @@ class Space:
         self.run("ip", "link", "set", NODE_LINK, "up")
         self.run("ip", "route", "add", "default", "via", HOST_ADDRESS)
 
+    @property
+    def pid(self) -> int:
+        """Their first process, as this machine knows it."""
+        return self._pid
+
     def inside(self, *command: str) -> list[str]:
         """The command, to be run in there."""
         target = ["--target", str(self._pid), "--mount", "--net", "--pid", "--uts", "--ipc"]
@@ -95,7 +102,7 @@ class Space:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
-        process.wait(DEADLINE_S)
+        process.wait(AWAY_S)
         process.stdout.close()
         if left := kubelet_groups():
             raise RuntimeError(f"these control groups stay behind: {', '.join(map(str, left))}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from tests.cluster import displacing, installing, leaving, placing, squeezing, storing, surviving
+from tests.cluster import displacing, inside, installing, leaving, placing, squeezing, storing, surviving
 from tests.cluster.cluster import Cluster
 from tests.cluster.listening import Outside
 
@@ -46,6 +46,9 @@ def test_berth_on_a_whole_node(cluster: Cluster, outside: Outside) -> None:
 
     cluster.report.section("Everything is deleted once")
     surviving.survive(cluster, outside)
+
+    cluster.report.section("Inside of the node")
+    inside.look_inside(cluster, outside)
 
     cluster.report.section("Berth is removed")
     outside.close()

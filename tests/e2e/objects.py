@@ -12,6 +12,7 @@ Json = dict[str, Any]
 PODS = "/api/v1/namespaces/{}/pods"
 NODES = "/api/v1/nodes"
 DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+NETWORKS = "/apis/scheduling.koordinator.sh/v1alpha1/clusternetworktopologies"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/podgroups"

@@ -30,6 +30,7 @@ def test_the_demo_shows_all_that_it_promises_in_plain_lines(berth: Any) -> None:
         "didn't match pod anti-affinity rules",
         "not found",
         "nominated to spot, waiting for default/report-",
+        "waiting for default/sweep-0, default/sweep-1 to leave",
         "to itself, in NUMA node 0",
         "beside function 0000:",
         "Insufficient gpu devices",

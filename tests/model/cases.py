@@ -21,8 +21,8 @@ from tests.model.world import World
 class Case:
     """One search. `commits`: also a decision that overlaps another counts; between a loss and the new epoch it may.
 
-    `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves`; or a
-    decision that becomes `unreadable`; or `volumes` and their steps.
+    `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves` or
+    `crosses` over to another tree; or a decision that becomes `unreadable`; or `volumes` and their steps.
     `fair_every`: from one state in how many a fair run starts; 0: from none.
     """
 
@@ -47,7 +47,7 @@ class Case:
         if self.world == "volumes":
             return VolumeSteps(self.rules)
         if isinstance(self.world, str):
-            return QuotaLine(self.rules, moves=self.world == "moves")
+            return QuotaLine(self.rules, self.world)
         return Protocol(replace(self.world, rules=self.rules), commits=self.commits)
 
     def run(self, seconds: float, walks: int = 10**9) -> Result:
@@ -162,6 +162,7 @@ LACKING = [
     lacking("a max appears on an account that has no stamp", "whole_line", "appears"),
     lacking("a group moves, and its new line does not say so", "tree_revision", "moves"),
     lacking("a group moves, old and new line share no account", "joined", "moves"),
+    lacking("a group crosses over, and its former account is not stamped", "former_account", "crosses"),
     lacking("a max appears, without sequences", "account_sequences", "appears"),
     lacking("planned beside an entry that cannot be read", "unreadable_blocks", "unreadable"),
     lacking("an entry that cannot be read stays", "unreadable_is_loss", "unreadable", fair_every=1),
@@ -189,6 +190,7 @@ HOLDING = [
     holding("quota accounts", None),
     holding("a max appears", "appears", fair_every=1),
     holding("a group moves", "moves", fair_every=1),
+    holding("a group crosses over to another tree", "crosses", fair_every=1),
     holding("an entry becomes unreadable", "unreadable", fair_every=1),
     holding("steps before binds", "volumes"),
     holding("gang", replace(GANG, delete=1)),

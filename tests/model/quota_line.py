@@ -2,6 +2,7 @@
 
 - `appears`: a group below a parent that has no max, and has one from revision 1 on.
 - `moves`: group 0 stands by itself, and below the parent of group 1 from revision 1 on; that parent has a max.
+- `crosses`: the same, and until then group 0 was in another tree, where its account is another one.
 
 A unit that is charged counts for its group, and for the parent while the group is below it. What is judged is the
 parent's max, from the moment a plan has used revision 1 on the parent's account.
@@ -18,7 +19,8 @@ MAX: Final = 1
 UNITS_MAX: Final = 2
 SOLVERS: Final = (0, 1)
 PARENT: Final = 2
-"""Accounts are the two groups, 0 and 1, and this one."""
+"""Accounts are the two groups, 0 and 1, this one, and that of group 0 in the tree that it was in."""
+FORMER: Final = 3
 
 
 class Account(NamedTuple):
@@ -32,7 +34,7 @@ class Books(NamedTuple):
     """Units by group, and the accounts."""
 
     used: tuple[int, int] = (0, 0)
-    accounts: tuple[Account, Account, Account] = (Account(), Account(), Account())
+    accounts: tuple[Account, Account, Account, Account] = (Account(),) * 4
 
 
 class Moment(NamedTuple):
@@ -55,11 +57,13 @@ class LineStep(NamedTuple):
 
 
 class QuotaLine:
-    """The transition system. Rules: R1 (`account_sequences`), and of R14 `whole_line`, `tree_revision` and `joined`."""
+    """The transition system. Rules: R1 (`account_sequences`), and of R14 `whole_line`, `tree_revision`, `joined` and
+    `former_account`."""
 
-    def __init__(self, rules: Rules, *, moves: bool) -> None:
+    def __init__(self, rules: Rules, what: str) -> None:
         self._rules = rules
-        self._moves = moves
+        self._moves = what != "appears"
+        self._crosses = what == "crosses"
 
     def initial(self) -> Moment:
         """Nothing is used."""
@@ -96,7 +100,9 @@ class QuotaLine:
         return not self._moves or group == 1 or read == 1
 
     def _line(self, group: int, read: int) -> list[int]:
-        return [group, PARENT] if self._is_below(group, read) else [group]
+        if self._is_below(group, read):
+            return [group, PARENT]
+        return [FORMER if self._crosses else group]
 
     def _written(self, moment: Moment, me: int, group: int) -> dict[int, int]:
         """The accounts that the plan stamps, each with the revision that it was made on."""
@@ -105,9 +111,11 @@ class QuotaLine:
             return dict.fromkeys(self._line(group, read), read) if self._rules.whole_line or read else {}
         # Of what the move does not change itself, only the tree's revision tells.
         told = read if self._rules.tree_revision else 0
-        written = {each: read if each == 0 else told for each in self._line(group, read)}
+        written = {each: read if each in (0, FORMER) else told for each in self._line(group, read)}
         if self._rules.joined and read and moment.known[me].accounts[0].revision < read:
             written[0] = read
+        if self._crosses and self._rules.former_account and moment.known[me].accounts[FORMER].revision < read:
+            written[FORMER] = read
         return written
 
     def _may_charge(self, moment: Moment, me: int, group: int) -> bool:

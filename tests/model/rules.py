@@ -35,7 +35,8 @@ SENTENCES = {
     "`other_basis` of the other kind (pods, Reservations)",
     "R14": "A pod charges its group and every group above it, whatever they limit. An account names the newest "
     "revision used on it, that of its tree included, and a solver behind that revision catches up before it plans. Who "
-    "first charges a line that a group has joined charges that group, too",
+    "first charges a line that a group has joined charges that group, too, where it is and in the trees that it has "
+    "left; its move is a revision of all of them",
     "R15": "An entry of the epoch that cannot be read is lost: its reader keeps what it knew of its key, and "
     "plans nothing until cluster-writer has raised the epoch",
     "R16": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
@@ -109,6 +110,8 @@ class Rules:
     """Off: a move is known of the group that moves alone."""
     joined: bool = _switch("R14")
     """Off: plans on the line that a group has joined, and on the one that it has left, share no account."""
+    former_account: bool = _switch("R14")
+    """Off: the same where the two are in different trees."""
     unreadable_blocks: bool = _switch("R15")
     """Off: a solver plans although the ledger holds an entry that it cannot read."""
     unreadable_is_loss: bool = _switch("R15")

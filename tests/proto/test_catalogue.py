@@ -68,6 +68,8 @@ BUILT = {
             "noderesourcetopology",
             "clusternetworktopology",
             "topology",
+            "network",
+            "domains",
             "nodemetric",
             "nodeslo",
             "persistentvolume",

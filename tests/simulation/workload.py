@@ -32,6 +32,8 @@ MIDDLING: Final = 0.4
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
 ZONE: Final = "topology.kubernetes.io/zone"
+SPINE: Final = "network.topology.nvidia.com/spine"
+BLOCK: Final = "network.topology.nvidia.com/block"
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 PRIORITIES: Final = {"low": -10, "high": 1_000, "higher": 2_000}
 """Priority classes; a pod without one has the priority 0."""
@@ -142,7 +144,13 @@ def node(name: str, gpus: int, number: int = 0) -> list[Json]:
     """A Node and its Device."""
     zone = ZONES[number % len(ZONES)]
     plain = node_manifest(name, cpu_milli=CPU_MILLI, memory_mib=MEMORY_MIB, model=MODEL, zone=zone, index=number)
+    plain["metadata"]["labels"] |= place(number)
     return [plain, device_manifest(name, MODEL, gpus)]
+
+
+def place(number: int) -> dict[str, str]:
+    """Where a node lies in the network: two to a block, two blocks to a spine."""
+    return {SPINE: f"s{number // 4}", BLOCK: f"b{number // 2}"}
 
 
 def _quotas(rng: random.Random, size: Size) -> list[Json]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
-from tests.e2e.objects import PODS
+from tests.e2e.objects import POD_GROUPS, PODS
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
@@ -141,3 +141,33 @@ async def test_equal_pods_stay(corner: Corner) -> None:
     await corner.pod("second", {"cpu": "1"})
     await corner.refused("second", "No preemption victims found for incoming pod")
     assert await leaving(corner) == []
+
+
+async def test_a_gang_displaces_a_lower_gang_whole(whole: Whole, corner: Corner) -> None:
+    for name in ("a", "b"):
+        await corner.node(name, cpu="1")
+    high = await priority(corner, "high", 1_000)
+    await corner.pod_group("old", 2)
+    labels = {names.LABEL_POD_GROUP: "old"}
+    old = [await corner.pod(f"old-{number}", {"cpu": "1"}, labels=labels) for number in range(2)]
+    await corner.bound(*old)
+    notes = {names.ANNOTATION_GANG_NAME: "job", names.ANNOTATION_GANG_MIN: "2"}
+    job = [
+        await corner.pod(f"job-{number}", {"cpu": "1"}, annotations=notes, priorityClassName=high)
+        for number in range(2)
+    ]
+
+    async def all_leave() -> bool:
+        return all([await leaving_or_gone(corner, name) for name in old])
+
+    await until(all_leave, "both members of the gang to leave")
+    for name in old:
+        # Where no kubelet says that it has ended.
+        path = f"{PODS.format(corner.namespace)}/{name}"
+        now: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        status, answer = await whole.try_call("DELETE", path, now)
+        assert status in (200, 404), answer
+    await corner.bound(*job)
+    group = await whole.call("GET", f"{POD_GROUPS.format(corner.namespace)}/old")
+    assert group["metadata"]["annotations"][names.ANNOTATION_DISPLACED]
+    await check_capacity(whole)

@@ -117,6 +117,11 @@ def test_cpus_and_zones_that_were_granted_are_lists() -> None:
             event.ObjectRefused(kind="Device", name="n", problems=[Problem(field="spec.x", message="is odd")]),
             ("bad object", "Device n", "spec.x: is odd"),
         ),
+        (
+            event.GangScattered(namespace="a", name="g", layer="Block", domains={"s1/b1": 2, "s2/b3": 1}),
+            ("scattered", "a/g", "Block s1/b1 (2), s2/b3 (1)"),
+        ),
+        (event.GangScattered(namespace="a", name="g", layer="Block", lasts=False), ("gathered", "a/g", "Block")),
         (event.NodeChanged(node="n", message="lost a GPU"), ("node", "n", "lost a GPU")),
         (event.FindingReported(**FINDING, container="c"), ("finding", "a/p", "c", "n", "began without env X")),
         (event.FindingReported(**FINDING, lasts=False), ("over", "a/p", "n", "began without env X")),

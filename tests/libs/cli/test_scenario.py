@@ -30,7 +30,8 @@ def test_every_scenario_has_a_gang_that_fits_its_quota_and_distinct_pods(nodes: 
     most = int(plot.quota["spec"]["max"]["koordinator.sh/gpu-core"])
     asked = int(plot.over_quota["spec"]["containers"][0]["resources"]["requests"]["koordinator.sh/gpu-core"])
     assert 100 * len(members) <= most < 100 * len(members) + asked
-    odd = [*plot.apart, *plot.reports, *plot.alone]
+    jobs = [each for each in [*plot.sweep, *plot.deadline] if each["kind"] == "Pod"]
+    odd = [*plot.apart, *plot.reports, *jobs, *plot.alone]
     pods = [key_of(each) for each in [*plot.batch, *members, *plot.shared, *odd, *plot.late]]
     assert len(set(pods)) == len(pods) == plot.pods
 

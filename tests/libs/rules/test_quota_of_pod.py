@@ -14,18 +14,18 @@ LABEL = "quota.scheduling.koordinator.sh/name"
 def test_reference_cases(case):
     given = case["given"]
     claims = [QuotaClaim(quota["name"], quota["namespace"], tuple(quota["namespaces"])) for quota in given["quotas"]]
-    quota_map = QuotaMap.of_claims(claims, uses_default=not given["disableDefaultQuota"])
+    quota_map = QuotaMap(claims, uses_default=not given["disableDefaultQuota"])
     assert quota_map.group_of(given["podLabels"].get(LABEL), given["podNamespace"]) == case["expect"]["quota"]
 
 
 def test_the_smaller_name_gets_a_namespace_that_two_claim():
     claims = [QuotaClaim("b", "x", ("ns",)), QuotaClaim("a", "y", ("ns", "other")), QuotaClaim("c", "z", ("ns",))]
     for order in permutations(claims):
-        assert QuotaMap.of_claims(order).group_of(None, "ns") == "a"
+        assert QuotaMap(order).group_of(None, "ns") == "a"
 
 
 def test_built_in_groups_are_always_known_and_the_root_never_holds_pods():
-    quota_map = QuotaMap.of_claims([QuotaClaim(ROOT_GROUP, "ns", ("ns",))])
+    quota_map = QuotaMap([QuotaClaim(ROOT_GROUP, "ns", ("ns",))])
     assert quota_map.group_of(SYSTEM_GROUP, "ns") == SYSTEM_GROUP
     assert quota_map.group_of(ROOT_GROUP, "ns") == DEFAULT_GROUP
     assert quota_map.group_of(None, "ns") == DEFAULT_GROUP
@@ -34,10 +34,10 @@ def test_built_in_groups_are_always_known_and_the_root_never_holds_pods():
 
 def test_a_map_made_from_published_groups_answers_alike():
     claims = [QuotaClaim("b", "b", ("x", "y")), QuotaClaim("a", "q", ("b", "y"))]
-    original = QuotaMap.of_claims(claims)
+    original = QuotaMap(claims)
     served = original.namespaces_of()
     assert served == {"a": ["y"], "b": ["b", "x"]}
-    copy = QuotaMap(original.names, {namespace: name for name, all_of in served.items() for namespace in all_of})
+    copy = QuotaMap(QuotaClaim(name, "", tuple(served.get(name, ()))) for name in ("a", "b"))
     for label in (None, "a", "b", "gone"):
         for namespace in ("b", "x", "y", "z"):
             assert copy.group_of(label, namespace) == original.group_of(label, namespace)

@@ -316,7 +316,7 @@ def noted(**fields: Any) -> Pod:
 
 
 def test_state_alone_shows_a_nomination() -> None:
-    book = Book(payer=lambda pod: "/ml")
+    book = Book(payer=lambda pod, paid: ("/ml", {}))
     book.see_pod(WAITS, noted())
     nomination = book.nominations.of(WAITS)
     assert nomination is not None

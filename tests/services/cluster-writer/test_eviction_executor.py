@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 import pytest
 from tests.services.worlds.writer.eviction_bench import NOW, EvictingApi, EvictionBench
 
 from berth.contracts import names, subjects
+from berth.contracts.codec import encode
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
+from berth.contracts.state import PodGroup
 from berth.kube.answer import Answer
 from berth.rules.eviction_notes import Mark, mark_note, noted_mark, noted_nomination, refused_victims
 from berth.simcluster import SimCluster, SimSettings
@@ -402,3 +407,91 @@ async def test_a_plan_whose_beneficiary_is_bound_is_over(bench):
     await bench.turn()
     assert len(bench.executor) == 0
     assert bench.events.told == []
+
+
+def as_gang(bench: EvictionBench, gang: str, minimum: int, *members: str) -> None:
+    notes = {names.ANNOTATION_GANG_NAME: gang, names.ANNOTATION_GANG_MIN: str(minimum)}
+    for name in members:
+        bench.api.store.patch(Path("", "v1", "pods", "default", name), {"metadata": {"annotations": notes}})
+    bench.show()
+
+
+def pod_group(bench: EvictionBench, name: str, minimum: int) -> Path:
+    path = Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", "default")
+    bench.api.store.create(path, {"metadata": {"name": name}, "spec": {"minMember": minimum}})
+    show_group(bench, path._replace(name=name))
+    return path._replace(name=name)
+
+
+def show_group(bench: EvictionBench, path: Path) -> dict[str, str]:
+    raw = json.loads(bench.api.store.get(path).body)
+    meta = raw["metadata"]
+    notes = meta.get("annotations") or {}
+    group = PodGroup(
+        namespace="default",
+        name=path.name,
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        min_member=raw["spec"]["minMember"],
+        annotations=notes,
+    )
+    key = subjects.namespaced_key("podgroup", "default", path.name)
+    bench.cluster.read_state(key, encode(group), deleted=False, gap=False)
+    return notes
+
+
+async def test_a_gang_that_leaves_whole_is_noted_on_its_pod_group_before_the_first_deletion(bench):
+    path = pod_group(bench, "g", 2)
+    as_gang(bench, "g", 2, "low", "lower")
+    bench.nominate("waits", "low", "lower")
+    await bench.turn(2)
+    assert names.ANNOTATION_DISPLACED not in show_group(bench, path)
+    await bench.turn()
+    assert show_group(bench, path)[names.ANNOTATION_DISPLACED] == "p"
+    assert bench.is_leaving("low")
+    assert bench.is_leaving("lower")
+    assert bench.api.sent.index("patch g") < bench.api.sent.index("delete low")
+
+
+async def test_half_a_gang_is_not_made_to_leave(bench):
+    as_gang(bench, "g", 2, "low", "lower")
+    bench.nominate("waits", "low")
+    await bench.turn(3)
+    assert not bench.is_leaving("low")
+    assert bench.events.told == ["given up waits: default/low leaves 1 of the strict gang default/g, which needs 2"]
+
+
+async def test_a_gang_lets_go_when_its_waiting_time_is_over(bench):
+    as_gang(bench, "w", 1, "waits")
+    bench.nominate("waits", "low", size=1)
+    decision = bench.cluster.book.ledger.decisions["default", "waits"].decision
+    decision = msgspec.structs.replace(decision, decided_ms=int(NOW * 1000))
+    bench.write(subjects.decision_key(1, "default", "waits"), decision)
+    bench.api.policies["patch low"] = Answer(500)
+    await bench.turn(3)
+    bench.now_s += 599
+    await bench.turn(1)
+    assert bench.events.told == []
+    bench.now_s += 2
+    await bench.turn(1)
+    assert bench.events.told == ["given up waits: the waiting time of its gang, 600 s, is over"]
+
+
+async def test_once_somebody_has_left_a_gang_goes_on_without_a_member_that_it_can_spare(bench):
+    bench.pod("mate", 9)
+    as_gang(bench, "w", 1, "waits", "mate")
+    bench.nominate("waits", "low", "lower", size=2, begin=False)
+    bench.nominate("mate", "low", "lower", size=2)
+    bench.api.policies["delete lower"] = Answer(500)
+    await bench.turn(3)
+    assert bench.is_leaving("low")
+    assert not bench.is_leaving("lower")
+    bench.api.store.delete(Path("", "v1", "pods", "default", "mate"), grace="0")
+    del bench.api.policies["delete lower"]
+    bench.now_s += 60
+    await bench.turn(3)
+    assert bench.is_leaving("lower")
+    mark = noted_mark({names.ANNOTATION_EVICTED_FOR: bench.note("lower", names.ANNOTATION_EVICTED_FOR)})
+    assert mark is not None
+    assert mark.beneficiary == "default/waits"
+    assert not [told for told in bench.events.told if told.startswith("given up")]

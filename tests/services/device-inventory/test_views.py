@@ -16,7 +16,7 @@ from berth.contracts.state import Device, DeviceInfo, Node, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import AgentView, InventoryView, PodView, RuntimeView, StateView
+from berth.device_inventory.views import AgentView, InventoryView, NetworkView, PodView, RuntimeView, StateView
 from berth.runtime import Moment
 
 STEPS = 120
@@ -42,7 +42,9 @@ class Bench:
         self.view = StateView(self.marked.add, self.mark_all)
         self.published = InventoryView(self.marked.add)
         agents, pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
-        self.reconciler = Reconciler(Rules(), self.view, self.published, agents, pods, RuntimeView(self.marked.add))
+        runtimes, network = RuntimeView(self.marked.add), NetworkView(self.marked.add)
+        views = (self.view, self.published, agents, pods, runtimes, network)
+        self.reconciler = Reconciler(Rules(), *views, self.mark_all)
 
     def mark_all(self) -> None:
         self.marked |= set(self.reconciler.names())

@@ -12,9 +12,11 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
+from berth.contracts.quota import QuotaRules
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.constraints import node_name
 from berth.placement_solver.core.shards import owner
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.testing.builders import gpu_slots, pod
 
 
@@ -375,3 +377,44 @@ def test_pods_bound_by_others_are_charged_to_the_group_that_their_label_names(ru
     assert run.cluster.quotas.used(("", "team")) == {"cpu": 5000}
     run.delete_pod("theirs")
     assert run.cluster.quotas.used(("", "team")).get("cpu", 0) == 0
+
+
+def bound_under(run: Any, quota: str, **fields: Any) -> None:
+    template = pod("p").annotation(names.ANNOTATION_QUOTA, quota).template(**fields)
+    run.pod(template.requests(cpu=5000).quota("label").on("n1"))
+
+
+def used(run: Any, name: str, tree: str = "") -> int:
+    run.cluster.payers.settle(run.cluster.book)
+    return int(run.cluster.quotas.used((tree, name)).get("cpu", 0))
+
+
+def test_who_paid_at_the_bind_pays_while_the_group_exists_and_after_a_move_too(run: Any) -> None:
+    limits = {"limits": ["cpu"], "max": {"cpu": 8000}, "runtime": {"cpu": 8000}}
+    run.quota("above", **limits)
+    run.quota("label", **limits)
+    run.quota("team", ancestors=["above"], **limits)
+    bound_under(run, "/team")
+    assert (used(run, "team"), used(run, "above"), used(run, "label")) == (5000, 5000, 0)
+    run.quota("team", **limits)
+    assert (used(run, "team"), used(run, "above")) == (5000, 0), "it has moved, and takes its pods along"
+    run.quota("team", tree="pool", **limits)
+    run.cluster.quotas.see("", "team", None)
+    assert (used(run, "team", "pool"), used(run, "team")) == (5000, 0), "into another tree as well"
+    run.cluster.quotas.see("pool", "team", None)
+    assert (used(run, "team", "pool"), used(run, "label")) == (0, 5000), "it is gone: the label says who pays"
+    run.delete_pod("p")
+    assert used(run, "label") == 0
+
+
+def test_switches_of_quota_manager_change_what_is_charged_and_never_what_nodes_have(run: Any) -> None:
+    limits = {"limits": ["cpu"], "max": {"cpu": 8000}, "runtime": {"cpu": 8000}}
+    run.node("n1", cpu=8000)
+    run.quota("team", **limits)
+    run.quota(DEFAULT_GROUP)
+    bound_under(run, "/team", overhead={"cpu": 1000})
+    free = run.cluster.nodes.free.copy()
+    assert used(run, "team") == 5000
+    run.quota(DEFAULT_GROUP, rules=QuotaRules(ignores_overhead=True))
+    assert used(run, "team") == 4000
+    assert (run.cluster.nodes.free == free).all()

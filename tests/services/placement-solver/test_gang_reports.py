@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from berth.contracts import names
 from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
 from berth.contracts.question import WhyQuestion
+from berth.placement_solver import metrics
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.why import answer
 from berth.testing.builders import pod
@@ -125,3 +127,49 @@ def test_only_the_solver_that_decides_a_pod_says_so(desk):
     mine = [ask(run, f"p{index}").mine for index in range(20)]
     assert any(mine)
     assert not all(mine)
+
+
+async def test_counters_alone_are_told_every_other_second(desk):
+    desk.run.pod_group("g", 1, phase="Running")
+    desk.run.pod(pod("m0").requests(cpu=1000).gang("g").on("n0"))
+    await desk.reports.tell()
+    assert desk.commands.sent[-1].status["scheduled"] == 1
+    assert "phase" not in desk.commands.sent[-1].status
+    desk.run.pod_group("g", 1, phase="Running", scheduled=1, running=1)
+    desk.run.pod(pod("m1").requests(cpu=1000).gang("g").on("n0"))
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 1
+    desk.clock.time += 2
+    await desk.reports.tell()
+    assert desk.commands.sent[-1].status["scheduled"] == 2
+
+
+async def test_a_hundred_statuses_are_told_in_a_second(desk):
+    for number in range(130):
+        desk.run.pod_group(f"g{number:03}", 1)
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 100
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 100
+    desk.clock.time += 1
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 130
+
+
+async def test_groups_that_do_not_name_each_other_are_reported(desk):
+    groups = '["default/g","default/h","default/never"]'
+    desk.run.pod_group("g", 1, annotations={names.ANNOTATION_GANG_GROUPS: groups})
+    desk.run.pod_group("h", 1)
+    desk.run.pod(pod("m").requests(cpu=1000).gang("g"))
+    await desk.reports.tell()
+    found = answer(desk.run.cluster, WhyQuestion(kind="gang", namespace="default", name="g"))
+    field = f"metadata.annotations[{names.ANNOTATION_GANG_GROUPS}]"
+    assert [(each.field, each.message) for each in found.problems] == [
+        (field, "gang default/h names another group: default/h"),
+        (field, "gang default/never of the group is not there"),
+    ]
+    assert metrics.GANG_PROBLEMS._value.get() == 2
+    assert found.reasons[0].field == field
+    desk.run.pod_group("g", 1)
+    await desk.reports.tell()
+    assert metrics.GANG_PROBLEMS._value.get() == 0

@@ -13,8 +13,10 @@ from tests.services.worlds.solver.bench import SolverBench
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector
 from berth.contracts.ledger import Decision
+from berth.contracts.question import WhyQuestion
 from berth.contracts.state import PodDisruptionBudget
 from berth.placement_solver import metrics
+from berth.placement_solver.why import answer
 from berth.rules.eviction_notes import Mark, Nominated, mark_note, nomination_note
 from berth.rules.preemption import BY_SCHEDULER
 from berth.testing.builders import PodBuilder, pod
@@ -178,6 +180,56 @@ async def test_the_gang_is_decided_together_once_all_have_left(run: Any, bench: 
     assert not any(each.nominates for each in found.values())
     assert {name: each.node for name, each in found.items()} == {"job-0": "n0", "job-1": "n1"}
     assert not run.cluster.capacity.nominated
+
+
+async def test_people_are_told_who_leaves_for_whom(run: Any, bench: SolverBench) -> None:
+    for at in range(2):
+        run.pod(sized(f"old-{at}", 4, 1).gang("old", 2).on(f"n{at}"))
+    run.pod(sized("high", 4, 10).on("n2"))
+    run.pod(member(0))
+    run.pod(member(1))
+    await bench.until_idle()
+
+    def why(kind: str, name: str) -> Any:
+        return answer(run.cluster, WhyQuestion(kind=kind, namespace="default", name=name))
+
+    assert why("pod", "job-0").message == "nominated to n0, waiting for default/old-0, default/old-1 to leave"
+    assert why("pod", "old-1").message == "bound to n1, and is to leave for default/job-0, default/job-1"
+    assert why("gang", "job").facts["waits for"] == "default/old-0, default/old-1"
+    assert why("gang", "job").facts["nominated"] == "2"
+    assert why("gang", "old").facts["displaced by"] == "default/job-0, default/job-1"
+
+
+async def test_a_displaced_gang_has_to_begin_anew_as_a_gang(run: Any, bench: SolverBench) -> None:
+    for at in range(2):
+        run.pod(sized(f"old-{at}", 4, 1).gang("old", 2).on(f"n{at}"))
+    run.pod(sized("high", 4, 10).on("n2"))
+    gangs = run.cluster.gangs
+    assert gangs.readiness("default/old").satisfied
+    for at in range(2):
+        run.pod(sized(f"old-{at}", 4, 1).gang("old", 2).on(f"n{at}").set(deleting=True, disruption=BY_SCHEDULER))
+    run.pod(sized("new-0", 4, 1).gang("old", 2))
+    assert not gangs.readiness("default/old").ready, "one of two, beside those that leave"
+    for at in range(2):
+        run.delete_pod(f"old-{at}")
+    assert not gangs.readiness("default/old").ready, "one of two"
+    run.pod(sized("new-1", 4, 1).gang("old", 2))
+    assert gangs.readiness("default/old") == (True, False, None)
+
+
+async def test_its_pod_group_says_that_a_gang_was_displaced(run: Any) -> None:
+    run.pod_group("old", 2)
+    for at in range(2):
+        run.pod(sized(f"old-{at}", 4, 1).gang("old").on(f"n{at}"))
+    gangs = run.cluster.gangs
+    assert gangs.readiness("default/old").satisfied
+    run.pod_group("old", 2, annotations={names.ANNOTATION_DISPLACED: "p"})
+    for at in range(2):
+        run.delete_pod(f"old-{at}")
+    run.pod(sized("new-0", 4, 1).gang("old"))
+    assert not gangs.readiness("default/old").ready
+    run.pod(sized("new-1", 4, 1).gang("old").on("n0"))
+    assert gangs.readiness("default/old").satisfied, "the note is of the former members"
 
 
 class Held(NamedTuple):

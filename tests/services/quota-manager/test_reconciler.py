@@ -96,7 +96,9 @@ def test_groups_that_are_gone_are_deleted_and_their_pods_fall_back():
     assert feed.reconciler.engine.forest.groups[DEFAULT_GROUP].used == {"cpu": 1000}
     stale = quota_key("", "left-behind")
     feed.reconciler.reconsider()
-    assert written(feed.reconciler, 3000, [stale]) == {stale: None}
+    changes = written(feed.reconciler, 3000, [stale])
+    assert changes.keys() == {stale, quota_key("", DEFAULT_GROUP)}, "a demand does not hurry"
+    assert changes[stale] is None
 
 
 def test_a_refused_write_is_decided_again():
@@ -361,3 +363,18 @@ def test_no_object_stops_the_service(quotas):
         assert message is None or encode(message)
     for announcement in reconciler.announcements(Moment(2.0, 2.0)):
         encode(announcement.message)
+
+
+def test_what_one_pod_changes_of_many_siblings_is_written_once_a_second() -> None:
+    feed = Feed()
+    feed.node("n")
+    for number in range(30):
+        feed.quota(f"g{number}")
+        feed.pod(f"p{number}", quota=f"g{number}", cpu=8000)
+    feed.complete()
+    present = written(feed.reconciler, 1000)
+    feed.node("n", cpu=50_000)
+    assert written(feed.reconciler, 1500, present) == {}
+    feed.quota("g1", cpu=7000)
+    assert quota_key("", "g1") in written(feed.reconciler, 1600, present), "its object is another"
+    assert len(written(feed.reconciler, 2000, present)) == 29

@@ -2,6 +2,7 @@
 
 import pytest
 
+from berth.contracts.quota import QuotaRules
 from berth.quota_manager.core.engine import Rules
 from berth.quota_manager.settings import Settings
 from berth.runtime import SettingsError, load_settings
@@ -9,7 +10,7 @@ from berth.runtime import SettingsError, load_settings
 
 def test_defaults_are_those_of_the_protocol():
     assert load_settings(Settings, {}).rules == Rules(
-        scales_min=True, guarantees_use=False, uses_default=True, uses_runtime=True
+        scales_min=True, guarantees_use=False, uses_runtime=True, charging=QuotaRules()
     )
 
 
@@ -17,7 +18,7 @@ def test_switches_reach_the_core():
     environ = {"BERTH_QUOTA_SCALE_MIN": "false", "BERTH_QUOTA_GUARANTEE_USAGE": "true"}
     environ |= {"BERTH_QUOTA_DEFAULT_GROUP": "0", "BERTH_QUOTA_RUNTIME": "no"}
     assert load_settings(Settings, environ).rules == Rules(
-        scales_min=False, guarantees_use=True, uses_default=False, uses_runtime=False
+        scales_min=False, guarantees_use=True, uses_runtime=False, charging=QuotaRules(uses_default=False)
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
+from tests.simulation.planted import in_gathers as gathers
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
@@ -198,6 +199,7 @@ PLANTED: Final[dict[str, Bug]] = {
         inside.partitions_broken,
         run_profiles.CHANGING_CARDS,
     ),
+    "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(

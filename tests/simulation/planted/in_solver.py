@@ -187,7 +187,7 @@ def joined_uncharged() -> Planted:
     real = Quotas.accounts
 
     def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
-        with patch.object(self, "_moved", {}):
+        with patch.object(self, "_joined", {}):
             return real(self, key)
 
     return patch.object(Quotas, "accounts", accounts)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import inside, mates, owned, picking, volumes
+from tests.simulation import gathers, inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings, restricted
@@ -76,6 +76,8 @@ ERAS: Final = replace(
     constants={"berth.bus.leader_watch.LOOK_EVERY_S": 600.0},
 )
 """Only what the owner writes tells its readers of a loss."""
+GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
+"""Gangs that must lie in one domain of the network."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,

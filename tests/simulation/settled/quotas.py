@@ -22,6 +22,7 @@ from berth.invariants import Counts
 from berth.invariants.facts import Facts, amounts_of
 from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
+from berth.rules.quota_payer import payer_of
 from berth.simcluster.store.objects import Obj
 
 SHARED_BY_DEFAULT: Final = ("cpu", "memory")
@@ -119,7 +120,7 @@ def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
         )
         for obj in objs
     }
-    payers = QuotaMap.of_claims(
+    payers = QuotaMap(
         QuotaClaim(obj.meta["name"], obj.meta["namespace"], parse_namespaces(obj.meta.get("annotations") or {})[0])
         for obj in objs
     )
@@ -127,7 +128,8 @@ def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
     for seen in facts.pods.values():
         if not seen.is_live:
             continue
-        group = found.get(payers.group_of(seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0]) or "")
+        paid = seen.annotations.get(names.ANNOTATION_QUOTA, "") if seen.node else ""
+        group = found.get(payer_of(payers, paid, seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0]) or "")
         if group is not None:
             add_into(group.asked, seen.amounts)
         if seen.node:

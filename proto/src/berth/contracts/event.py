@@ -195,6 +195,20 @@ class NodeChanged(Message, frozen=True, kw_only=True, tag="node.changed.v1"):
     message: str
 
 
+class GangScattered(Message, frozen=True, kw_only=True, tag="gang.scattered.v1"):
+    """Members of a gang that run lie in several domains of a layer that it must not leave, or no longer so (`lasts`
+    false): labels of nodes, or the layers of the network, have changed. Nobody is evicted for it.
+
+    `domains` counts the members by domain, whose path is written with slashes.
+    """
+
+    namespace: str
+    name: str
+    layer: str
+    domains: dict[str, Integer] = {}
+    lasts: bool = True
+
+
 class FindingReported(Message, frozen=True, kw_only=True, tag="finding.reported.v1"):
     """The agent of a node found something wrong with a pod, or finds it no longer (`lasts` false).
 
@@ -245,6 +259,7 @@ Event = (
     | ReservationChanged
     | ObjectRefused
     | NodeChanged
+    | GangScattered
     | FindingReported
     | AuditReported
 )

@@ -56,12 +56,27 @@ class Allocation(Part, frozen=True, kw_only=True):
     grants: list[Grant] = []
 
 
+class GangDomain(Part, frozen=True, kw_only=True):
+    """The one domain of the network that all members of a gang have to lie in: its layer, and its names from the top
+    down. `label_keys` are, for each of these layers, the labels of which the first with a value names a node's domain;
+    `is_lowest`: a node without one of the last layer is a domain by itself, named as it is."""
+
+    layer: str
+    path: list[str]
+    label_keys: list[list[str]]
+    is_lowest: bool = False
+
+
 class GangRef(Part, frozen=True, kw_only=True):
-    """The gang that a member was decided with: its group id, how many members the plan holds, and its mode."""
+    """The gang that a member was decided with: its group id, how many members the plan holds, and its mode.
+
+    `domain`: where the member, and whoever is gathered with it, has to lie; None where nothing is said.
+    """
 
     name: str
     size: Integer
     strict: bool = True
+    domain: GangDomain | None = None
 
 
 class Step(Part, frozen=True, kw_only=True):

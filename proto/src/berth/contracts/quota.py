@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Integer, Message, Problem
+from berth.contracts.base import Integer, Message, Part, Problem
 from berth.contracts.kube import Requirement
+
+
+class QuotaRules(Part, frozen=True, kw_only=True):
+    """Who pays and how much, as quota-manager is set; the same in every group. What a node has never depends on it.
+
+    Without `uses_default` only pods that name a group belong to one. `ignores_overhead`: the overhead of a pod is
+    charged to no group. `ignores_terminating`: nobody pays for a pod from the moment its deletion is asked for.
+    `checks_parents`: the runtime of every group above binds, too, and not its max alone.
+    """
+
+    uses_default: bool = True
+    ignores_overhead: bool = False
+    ignores_terminating: bool = False
+    checks_parents: bool = False
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
@@ -15,8 +29,9 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     idle `min`. `namespaces` are mapped to this group when their pods name none.
     `effective_min` is the part of `min` that the total of the level can honour: what is lent to others comes back up to
     it, by eviction where they don't leave by themselves.
-    `moved` is the revision at which the group came below its present parent, 0 if it was never below another: what is
-    used of the tree from then on is used under at least this revision.
+    `moved` is the revision at which the group came below its present parent, or to the top of its tree, 0 if it was
+    never elsewhere: what is used of this tree, and of those it was in before, from then on is used under at least this
+    revision. `former_trees` are those: a solver may still charge it there. The groups below it came along.
     `nodes` are what the labels of a node have to say so that pods of the group may go there: those of its tree's
     profile, all of them; none restricts nothing.
     `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
@@ -40,3 +55,5 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     moved: Integer = 0
     effective_min: dict[str, Integer] = {}
     nodes: list[Requirement] = []
+    rules: QuotaRules = QuotaRules()
+    former_trees: list[str] = []

@@ -20,6 +20,7 @@ EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
 QUOTA = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x", uid="u")
 RESERVED = PatchObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u")
 GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a", name="g", uid="u")
+NETWORK = PatchObject(api="scheduling.koordinator.sh/v1alpha1/clusternetworktopologies", name="default", uid="u")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
@@ -36,6 +37,7 @@ OWN = {
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
+    subjects.command_subject("patch", "clusternetworktopologies", "default"): NETWORK,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
     subjects.command_subject("apply", "devices", "n.1"): DEVICE,
     subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,

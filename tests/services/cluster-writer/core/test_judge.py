@@ -11,9 +11,10 @@ from berth.cluster_writer.core.judge import Verdict, judge
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, GangRef, Plan, PlanStatus
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, GangDomain, GangRef, Plan, PlanStatus
 from berth.contracts.state import Node, Pod, PodTemplate, Reservation
 from berth.kube.answer import Answer
+from berth.rules.network_topology.domain import lies_in
 from berth.transaction.book import Book
 
 NODE = Node(name="n", uid="n", version=1, allocatable={"cpu": 4})
@@ -218,6 +219,45 @@ def test_a_gang_with_a_member_that_is_not_current_is_withdrawn(change):
     found = check_plan("p", views.book)
     assert found.start is Start.WITHDRAW
     assert [each.name for each in found.withdraw] == ["m0", "m2"]
+
+
+def lying(block, **more):
+    domain = GangDomain(layer="block", path=["s1", "b1"], label_keys=[["spine"], ["block"]], is_lowest=True)
+    return {
+        "gang": GangRef(name="g", size=1, domain=domain, **more),
+        "nodes": {
+            "n": Node(name="n", uid="n", version=1, allocatable={"cpu": 4}, labels={"spine": "s1", "block": block})
+        },
+    }
+
+
+@pytest.mark.parametrize(("block", "start"), [("b1", Start.GO), ("b2", Start.WITHDRAW), ("", Start.WITHDRAW)])
+def test_a_gang_begins_only_in_its_domain(block, start):
+    views, world = Views(), lying(block)
+    views.decision("m0", gang=world["gang"])
+    views.pod("m0")
+    views.plan()
+    found = check_plan("p", views.book, (), world["nodes"])
+    assert found.start is start
+    assert ("is not in block s1/b1 any more" in found.reason) == (start is Start.WITHDRAW)
+
+
+@pytest.mark.parametrize(("block", "verdict"), [("b1", Verdict.BIND), ("b2", Verdict.WITHDRAW)])
+def test_a_member_is_bound_only_in_the_domain_of_its_gang(block, verdict):
+    views, world = Views(), lying(block, strict=False)
+    decision = views.decision("m0", gang=world["gang"])
+    views.plan()
+    views.pod("m0")
+    assert views.judge(decision, world["nodes"]) is verdict
+
+
+def test_a_node_without_a_block_is_one_by_itself():
+    domain = GangDomain(layer="block", path=["s1", "n"], label_keys=[["spine"], ["block"]], is_lowest=True)
+    assert lies_in(domain, "n", {"spine": "s1"})
+    assert not lies_in(domain, "m", {"spine": "s1"})
+    of_node = GangDomain(layer="NodeTopologyLayer", path=["s1", "n"], label_keys=[["spine"]], is_lowest=True)
+    assert lies_in(of_node, "n", {"spine": "s1"})
+    assert not lies_in(of_node, "m", {"spine": "s1"})
 
 
 def test_what_else_is_in_the_plan_of_a_broken_gang_begins():

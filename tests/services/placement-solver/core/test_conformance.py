@@ -171,6 +171,10 @@ def _asks_devices(asking: Asking, requests: dict[str, int], notes: dict[str, Any
         asking.builder.annotation(name, json.dumps(content))
 
 
+def _gathered(layer: str, strategy: str) -> str:
+    return json.dumps({"gatherStrategy": [{"layer": layer, "strategy": strategy}]})
+
+
 WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeUnschedulable": st.sampled_from([UNSCHEDULABLE_TAINT.key, "other"]).map(
         lambda key: lambda asking: asking.builder.template(tolerations=[Toleration(key=key, operator="Exists")])
@@ -241,6 +245,13 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
         ),
         st.sampled_from(["zone", "missing"]),
         st.sampled_from(["x", "y"]),
+    ),
+    "NetworkTopology": st.sampled_from([("rack", "MustGather"), ("NodeTopologyLayer", "MustGather"), None]).map(
+        lambda rule: (
+            lambda asking: asking.builder.gang(
+                "g", 1, network_topology_spec=_gathered(*rule) if rule else _gathered("rack", "PreferGather")
+            ).template(scheduler=names.SCHEDULER_NAME)
+        )
     ),
     "InterPodAffinity": st.builds(
         lambda field, key, own: (
@@ -568,6 +579,10 @@ def worlds(
             run.devices(name, [*with_places(cards), *interfaces], **draw(st.sampled_from(TABLES)))
         elif devices == "uncounted":
             run.state(subjects.named_key("device", name), Device(name=name, uid=f"device-{name}", version=run.version))
+    run.network("rack")
+    for name, rack in zip(ROWS, draw(st.lists(st.sampled_from(["r", "s", ""]), min_size=3, max_size=3)), strict=True):
+        if rack:
+            run.lies(name, rack)
     for index in range(draw(st.integers(0, 4))):
         holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
         draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)

@@ -22,8 +22,8 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import NodeResourceTopology, PodTemplate, Reservation
 from berth.contracts.topology import CoreCpus, NodeTopology, ZoneCapacity
 from berth.placement_solver.core import explain
-from berth.placement_solver.core.constraints import node_numa_resource
 from berth.placement_solver.core.constraints.node_numa_resource import UNCOUNTED, UNKNOWN, WAIT
+from berth.placement_solver.core.cores import CoresAsked
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.solve import Trial
 from berth.rules.cpus.bind_policy import KUBELET_GIVES, NO_LAYOUT
@@ -736,10 +736,11 @@ def test_what_the_solver_chooses_the_verifier_accepts_and_books_come_out_the_sam
     for builder in bound:
         run.bind(builder)
     nodes = run.cluster.nodes
+    outline = CoresAsked.outline
     for constraint, query in (each for cls in run.cluster.classes for each in cls.asked):
         one_by_one = [constraint.admits(query, row) for row in range(len(nodes))]
         assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
-        with patch.object(node_numa_resource, "_alike", return_value=None):
+        with patch.object(CoresAsked, "outline", lambda query: outline(query)._replace(alike=None)):
             assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
     before = {row: shown(nodes, row) for row in range(len(nodes))}
     again = solving()

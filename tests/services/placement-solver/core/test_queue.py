@@ -161,7 +161,7 @@ def test_who_was_woken_dropped_or_taken_is_looked_at_no_more() -> None:
     for name in "abcd":
         refused(queue, name, cpu=1000)
     queue.drop(("default", "a"))
-    queue.pull([("default", "b")])
+    queue.pull([("default", "b")], 0.0)
     queue.make_ready(queue.waiting["default", "c"])
     looked: list[str] = []
     queue.wake_classes(0.0, lambda waiting: not looked.append(waiting.name[1]))
@@ -252,7 +252,7 @@ def test_a_group_comes_out_whole() -> None:
     queue = Queue()
     for name in ("a", "b", "c"):
         put(queue, name, group="default/g" if name != "b" else "")
-    pulled = queue.pull([("default", "a"), ("default", "c"), ("default", "gone")])
+    pulled = queue.pull([("default", "a"), ("default", "c"), ("default", "gone")], 0.0)
     assert [waiting.name[1] for waiting in pulled] == ["a", "c"]
     assert drain(queue) == ["b"]
 
@@ -302,3 +302,73 @@ def test_everything_that_waits_comes_out_in_the_end(steps: list[tuple[str, int]]
         out = {key: waiting for key, waiting in out.items() if not waiting.ready}
     resting = set(queue.waiting) - set(out)
     assert {("default", name) for name in drain(queue, now + 2 * FLUSH_S)} == resting
+
+
+def test_groups_take_turns_by_their_last_round() -> None:
+    queue = Queue()
+    for at, name in enumerate("ab"):
+        for member in range(3):
+            put(queue, f"{name}{member}", now=float(at), group=name)
+    put(queue, "single", now=5.0)
+    first = queue.take(9.0)
+    assert first is not None
+    assert first.group == "a"
+    for waiting in queue.pull([("default", f"a{member}") for member in range(3)], 9.0):
+        queue.refuse(waiting, WHY, 9.0)
+        queue.make_ready(waiting)
+    # It had its turn at 9: the others have waited for longer.
+    assert drain(queue, 9.0) == ["b0", "b1", "b2", "single", "a0", "a1", "a2"]
+
+
+def test_one_member_stands_for_all_of_its_group() -> None:
+    queue = Queue()
+    for member in range(50):
+        put(queue, f"m{member:02}", group="g")
+    assert queue.ready_about() == 1
+    queue.drop(("default", "m00"))
+    taken = queue.take(0.0)
+    assert taken is not None
+    assert taken.name[1] == "m01"
+    queue.hold(taken, WHY, 0.0)
+    assert queue.has_ready(0.0)
+    queue.pull([("default", f"m{member:02}") for member in range(50)], 0.0)
+    assert not queue.has_ready(0.0)
+    queue.make_ready(taken)
+    assert queue.take(0.0) is taken
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "drop", "take", "refuse", "hold", "ready", "pull", "wake", "regroup"]),
+            st.integers(0, 7),
+            st.sampled_from(["", "g", "h"]),
+        ),
+        max_size=60,
+    )
+)
+def test_whoever_is_ready_is_taken_whatever_happens_to_its_group(steps: list[tuple[str, int, str]]) -> None:
+    queue = Queue()
+    for now, (what, number, group) in enumerate(steps):
+        name = ("default", f"m{number}")
+        waiting = queue.waiting.get(name)
+        if what in ("put", "regroup"):
+            put(queue, name[1], now=float(now), group=group)
+        elif what == "drop":
+            queue.drop(name)
+        elif what == "take":
+            queue.take(float(now))
+        elif what == "wake":
+            queue.wake(float(now))
+        elif what == "pull":
+            queue.pull([each for each, other in queue.waiting.items() if other.group == group and group], float(now))
+        elif waiting is not None and what == "ready":
+            queue.make_ready(waiting)
+        elif waiting is not None and not waiting.ready:
+            (queue.refuse if what == "refuse" else queue.hold)(waiting, WHY, float(now))
+    ready = {name for name, waiting in queue.waiting.items() if waiting.ready}
+    taken = set()
+    while (found := queue.take(0.0)) is not None:
+        taken.add(found.name)
+    assert ready <= taken

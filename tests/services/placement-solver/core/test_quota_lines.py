@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,3 +89,25 @@ def test_two_views_of_one_change_share_an_account_or_one_is_behind(data: st.Data
     top = {each.name: (each.name, *each.ancestors) for each in after}
     if set(top[one]) & set(top[other]):
         assert old.accounts(("t", one)).keys() & new.accounts(("t", other)).keys()
+
+
+@pytest.mark.parametrize("below", [(), ("b",)])
+@pytest.mark.parametrize("one", ["x", "y", "z"])
+@pytest.mark.parametrize("other", ["x", "y", "z"])
+def test_two_views_of_a_move_into_another_tree_share_an_account(below: tuple[str, ...], one: str, other: str) -> None:
+    """`x` with `z` below it leaves tree t for tree u: below `b`, where `y` is, or to the top."""
+    here = [free("a"), free("x", "a"), free("z", "x", "a")]
+    there = [in_tree_u(free("b")), in_tree_u(free("y", "b"))]
+    moved = [free("x", *below, revision=9, moved=9, former_trees=["t"]), free("z", "x", *below, revision=9)]
+    old, new = quotas(*here, *there), quotas(here[0], *there, *map(in_tree_u, moved))
+    lines = {"x": {"x", *below}, "y": {"y", "b"}, "z": {"z", "x", *below}}
+    shared = old.accounts(("u" if one == "y" else "t", one)).keys() & new.accounts(("u", other)).keys()
+    if lines[one] & lines[other]:
+        assert shared
+    assert new.accounts(("t", "a")) == {subjects.quota_account("t", "a"): 9}, (
+        "what is used of the tree that it left, too"
+    )
+
+
+def in_tree_u(group: QuotaGroup) -> QuotaGroup:
+    return msgspec.structs.replace(group, tree="u")

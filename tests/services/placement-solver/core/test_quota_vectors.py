@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from berth.contracts.quota import QuotaRules
 from berth.placement_solver.core.quotas import Quotas
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import GroupSpec
@@ -15,8 +16,9 @@ from berth.testing.vectors import cases
 REASONS = {"limit": "use", "min": "non-preemptible use"}
 
 
-def published(quotas: list[dict[str, Any]], *, uses_runtime: bool) -> Quotas:
+def published(quotas: list[dict[str, Any]], *, uses_runtime: bool, checks_parents: bool) -> Quotas:
     groups: dict[str, Group] = {}
+    rules = QuotaRules(checks_parents=checks_parents)
     for each in quotas:
         spec = GroupSpec(name=each["name"], parent=each["parent"], max=each["max"], min=each["min"])
         groups[each["name"]] = Group(spec, "")
@@ -26,14 +28,14 @@ def published(quotas: list[dict[str, Any]], *, uses_runtime: bool) -> Quotas:
         group = groups[each["name"]]
         group.parent = groups.get(each["parent"])
     for name, group in groups.items():
-        made.see("", name, group_message(group, [], [], uses_runtime=uses_runtime))
+        made.see("", name, group_message(group, [], [], uses_runtime=uses_runtime, rules=rules))
     return made
 
 
 @pytest.mark.parametrize("case", cases("quota/admission"))
 def test_a_pod_is_charged_or_refused(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
-    quotas = published(given["quotas"], uses_runtime=given["enableRuntimeQuota"])
+    quotas = published(given["quotas"], uses_runtime=given["enableRuntimeQuota"], checks_parents=given["checkParents"])
     for each in reversed(given["quotas"]):
         # A group's own charge is what its children have not charged to it already.
         held = each["nonPreemptibleUsed"]

@@ -297,15 +297,14 @@ def test_a_quota_allows_a_pod_after_its_repair(solving: type[Any], data: st.Data
 def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -> None:
     run = solving()
     run.node("n")
-    wrong = pod("p").requests(cpu=1)
-    for name in (names.ANNOTATION_GANG_TOPOLOGY, names.ANNOTATION_TOPOLOGY_SELECTOR):
-        wrong.annotation(name, "{}")
+    wrong = pod("p").requests({names.CPU: 1, "nvidia.com/mig-1g.5gb": 1})
+    wrong.label(names.LABEL_OPERATING_MODE, "Reservation")
     run.pod(wrong)
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
     assert text.endswith(
-        f"To repair: remove metadata.annotations[{names.ANNOTATION_TOPOLOGY_SELECTOR}] and "
-        f"remove metadata.annotations[{names.ANNOTATION_GANG_TOPOLOGY}]."
+        f"To repair: remove metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation and "
+        "remove resources.requests[nvidia.com/mig-1g.5gb]."
     )
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.services.worlds.quota.definition import Asking, solve
 
-from berth.quota_manager.core.book import Claim
+from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.group import GroupSpec
 from berth.quota_manager.core.objects import PodLabels, PodTemplate, PodView, read_pod
@@ -42,9 +42,9 @@ def test_a_tree_settles_to_the_reference(case):
         )
         engine.put_quota(name, spec)
         used, asked = quota.get("selfUsed", {}), quota.get("selfRequest", {})
-        engine.book.put(f"{name}-running", (name, ""), claim(used, assigned=True))
+        engine.book.put(f"{name}-running", ClassKey(name, ""), claim(used, assigned=True))
         waiting = {key: amount - used.get(key, 0) for key, amount in asked.items()}
-        engine.book.put(f"{name}-waiting", (name, ""), claim(waiting))
+        engine.book.put(f"{name}-waiting", ClassKey(name, ""), claim(waiting))
     engine.settle()
     fields = {"request": "request", "autoScaleMin": "effective_min", "runtime": "runtime"}
     fields |= {"allocated": "allocated", "guaranteed": "guaranteed"}
@@ -119,9 +119,11 @@ def test_separate_trees_take_from_the_default_tree(case):
 def test_pods_of_the_default_and_system_group_shrink_the_total():
     engine = Engine()
     engine.put_node("n", {"cpu": 10_000, "memory": 100, "nvidia.com/gpu": 8})
-    engine.book.put("a", ("", "anywhere"), claim({"cpu": 1000, "memory": 10, "nvidia.com/gpu": 1}, assigned=True))
-    engine.book.put("b", (SYSTEM_GROUP, ""), claim({"cpu": 500}, assigned=True))
-    engine.book.put("c", ("", "elsewhere"), claim({"cpu": 700}))
+    engine.book.put(
+        "a", ClassKey("", "anywhere"), claim({"cpu": 1000, "memory": 10, "nvidia.com/gpu": 1}, assigned=True)
+    )
+    engine.book.put("b", ClassKey(SYSTEM_GROUP, ""), claim({"cpu": 500}, assigned=True))
+    engine.book.put("c", ClassKey("", "elsewhere"), claim({"cpu": 700}))
     engine.settle()
     assert engine.forest.roots[""].runtime == {"cpu": 8500, "memory": 90, "nvidia.com/gpu": 8}
     assert engine.forest.groups[DEFAULT_GROUP].request["cpu"] == 1700
@@ -140,27 +142,27 @@ def test_only_what_changed_is_reported():
     for name in "abc":
         engine.put_quota(name, GroupSpec(name=name, max={"cpu": 8000}, min={"cpu": 1000}))
     assert engine.settle().limits >= {"a", "b", "c"}
-    engine.book.put("p", ("a", ""), claim({"cpu": 300}))
+    engine.book.put("p", ClassKey("a", ""), claim({"cpu": 300}))
     settled = engine.settle()
     assert settled.limits == {"a"}
     assert settled.figures == {"a", ROOT_GROUP}
     assert not settled.rebuilt
-    engine.book.put("p", ("a", ""), claim({"cpu": 300}))
+    engine.book.put("p", ClassKey("a", ""), claim({"cpu": 300}))
     engine.put_quota("a", GroupSpec(name="a", max={"cpu": 8000}, min={"cpu": 1000}))
     engine.put_node("n", {"cpu": 10_000})
     assert not engine.settle()
-    engine.book.put("q", ("b", ""), claim({"cpu": 20_000}))
+    engine.book.put("q", ClassKey("b", ""), claim({"cpu": 20_000}))
     assert engine.settle().limits == {"b"}
-    engine.book.put("p", ("a", ""), claim({"cpu": 1300}))
+    engine.book.put("p", ClassKey("a", ""), claim({"cpu": 1300}))
     assert engine.settle().limits == {"a"}, "b is at its max and takes nothing from a"
-    engine.book.put("r", ("c", ""), claim({"cpu": 5_000}))
+    engine.book.put("r", ClassKey("c", ""), claim({"cpu": 5_000}))
     assert engine.settle().limits == {"b", "c"}
 
 
 def test_a_resource_disappears_with_its_last_node():
     engine = Engine(Rules())
     engine.put_quota("a", GroupSpec(name="a", max={"gpu": 8}, min={"gpu": 4}))
-    engine.book.put("p", ("a", ""), claim({"gpu": 6}))
+    engine.book.put("p", ClassKey("a", ""), claim({"gpu": 6}))
     engine.put_node("n", {"gpu": 8})
     engine.put_node("m", {"gpu": 0})
     engine.settle()
@@ -173,7 +175,7 @@ def test_a_resource_disappears_with_its_last_node():
     engine.settle()
     fresh = Engine(Rules())
     fresh.put_quota("a", GroupSpec(name="a", max={"gpu": 8}, min={"gpu": 4}))
-    fresh.book.put("p", ("a", ""), claim({"gpu": 6}))
+    fresh.book.put("p", ClassKey("a", ""), claim({"gpu": 6}))
     fresh.settle()
     assert engine.forest.groups["a"].runtime == fresh.forest.groups["a"].runtime
 
@@ -235,7 +237,7 @@ def play(engine, history):
                 engine.book.remove(str(index))
             else:
                 final_pods[index] = (name, booked)
-                engine.book.put(str(index), (name, ""), booked)
+                engine.book.put(str(index), ClassKey(name, ""), booked)
         elif step[0] == "node":
             _, index, offered = step
             if offered is None:
@@ -328,7 +330,7 @@ def test_every_single_piece_of_news_is_carried_through_the_whole_tree(tree, node
 def test_sums_agree_with_a_recount_of_single_pods(history, used_rules):
     engine = Engine(used_rules)
     final_pods, _, _ = play(engine, history)
-    for (name, _), pod_class in engine.book.classes.items():
+    for (name, _, _), pod_class in engine.book.classes.items():
         booked = [each for of, each in final_pods.values() if of == name]
         assigned = [each for each in booked if each.is_assigned]
         assert pod_class.pods == len(booked)
@@ -338,7 +340,7 @@ def test_sums_agree_with_a_recount_of_single_pods(history, used_rules):
             added([each for each in booked if each.is_non_preemptible]),
             added([each for each in assigned if each.is_non_preemptible]),
         )
-    assert {name for name, _ in final_pods.values()} <= {name for name, _ in engine.book.classes}
+    assert {name for name, _ in final_pods.values()} <= {key.label for key in engine.book.classes}
 
 
 def added(booked):
@@ -407,7 +409,7 @@ def test_use_that_came_back_to_nothing_leaves_no_trace_in_the_total():
     engine.put_quota("a", GroupSpec(name="a", max={"cpu": 8}, min={"cpu": 4}, lends=False))
     engine.settle()
     assert engine.forest.groups["a"].runtime == {"cpu": 4}
-    engine.book.put("p", ("", "anywhere"), claim({"cpu": 1}, assigned=True))
+    engine.book.put("p", ClassKey("", "anywhere"), claim({"cpu": 1}, assigned=True))
     engine.settle()
     assert engine.forest.roots[""].runtime == {"cpu": -1}
     assert engine.forest.groups["a"].runtime == {"cpu": 0}

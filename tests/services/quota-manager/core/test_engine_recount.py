@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from berth.quota_manager.core.book import Claim
+from berth.contracts.quota import QuotaRules
+from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.group import GroupSpec
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP
@@ -27,12 +28,14 @@ class Cluster:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.rules = Rules(
-            scales_min=rng.random() < 0.5, guarantees_use=rng.random() < 0.5, uses_default=rng.random() < 0.7
+            scales_min=rng.random() < 0.5,
+            guarantees_use=rng.random() < 0.5,
+            charging=QuotaRules(uses_default=rng.random() < 0.7),
         )
         self.engine = Engine(self.rules)
         self.quotas: dict[str, GroupSpec] = {}
         self.nodes: dict[str, dict[str, int]] = {}
-        self.pods: dict[str, tuple[tuple[str, str], Claim]] = {}
+        self.pods: dict[str, tuple[ClassKey, Claim]] = {}
 
     def step(self) -> None:
         draw = self.rng.random()
@@ -88,7 +91,9 @@ class Cluster:
             self.pods.pop(name, None)
             self.engine.book.remove(name)
             return
-        of = (rng.choice((*GROUPS, "nobody")), "") if rng.random() < 0.7 else ("", rng.choice("xyz"))
+        paid = rng.choice((*GROUPS, "nobody")) if rng.random() < 0.3 else ""
+        label = rng.choice((*GROUPS, "nobody")) if rng.random() < 0.7 else ""
+        of = ClassKey(label, "" if label else rng.choice("xyz"), paid)
         amounts = tuple((key, rng.randrange(1, 9)) for key in ("cpu", "gpu", "other") if rng.random() < 0.7)
         self.pods[name] = of, Claim(amounts, rng.random() < 0.5, rng.random() < 0.5)
         self.engine.book.put(name, *self.pods[name])
@@ -135,3 +140,24 @@ def test_news_in_any_order_settles_to_a_recount_and_every_change_is_told(seed: i
         changed = {name for name in cluster.engine.forest.groups if now[name] != before.get(name)}
         assert changed <= told, step
         before = now
+
+
+def test_a_change_of_a_quota_builds_no_forest_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine()
+    engine.put_node("n", {"cpu": 100})
+    for name in ("p", "q"):
+        engine.put_quota(name, GroupSpec(name=name, is_parent=True, max={"cpu": 50}))
+    engine.put_quota("a", GroupSpec(name="a", parent="p", max={"cpu": 50}))
+    engine.settle()
+    monkeypatch.setattr("berth.quota_manager.core.engine.build", None)
+    kept = engine.forest.groups["p"]
+    engine.put_quota("a", GroupSpec(name="a", parent="q", max={"cpu": 50}))
+    engine.put_quota("b", GroupSpec(name="b", parent="a", max={"cpu": 5}, namespaces=("ns",)))
+    engine.book.put("pod", ClassKey("", "ns"), Claim((("cpu", 3),), True, False))
+    settled = engine.settle()
+    assert (engine.forest.groups["q"].used, kept.used) == ({"cpu": 3}, {})
+    assert {"a", "b"} <= settled.shapes
+    engine.remove_quota("b")
+    engine.settle()
+    assert engine.forest.groups["q"].used.get("cpu", 0) == 0
+    assert engine.forest.groups["p"] is kept

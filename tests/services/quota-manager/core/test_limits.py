@@ -3,7 +3,7 @@
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.quota_manager.core.book import Claim
+from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.group import GroupSpec
 from berth.quota_manager.core.limits import PublishedGroups, group_message
@@ -16,7 +16,7 @@ def engine_with(*specs, request=None):
     for spec in specs:
         engine.put_quota(spec.name, spec)
     for name, amount in (request or {}).items():
-        engine.book.put(name, (name, ""), Claim((("cpu", amount),), False, False))
+        engine.book.put(name, ClassKey(name, ""), Claim((("cpu", amount),), False, False))
     engine.settle()
     return engine
 
@@ -123,3 +123,21 @@ def test_a_group_below_another_parent_says_since_when() -> None:
     assert (moved.revision, moved.moved) == (200, 200)
     later = published_groups.successor("k", msgspec.structs.replace(there, max={"cpu": 7}), 300, demand_too=False)
     assert (later.revision, later.moved) == (300, 200)
+
+
+def test_a_group_in_another_tree_says_where_it_was_and_those_below_it_do_not() -> None:
+    published_groups = PublishedGroups()
+    top, below = wanted(5, name="top"), wanted(5, name="below", parent="top", ancestors=["top"])
+    for each in (top, below):
+        published_groups.successor(f"a/{each.name}", each, 100, demand_too=False)
+    there = [msgspec.structs.replace(each, tree="t") for each in (top, below)]
+    moved = [published_groups.successor(f"t/{each.name}", each, 200, demand_too=False) for each in there]
+    assert [(each.moved, each.former_trees) for each in moved] == [(200, [""]), (0, [])]
+    later = published_groups.successor(
+        "t/top", msgspec.structs.replace(there[0], max={"cpu": 7}), 300, demand_too=False
+    )
+    assert (later.moved, later.former_trees) == (200, [""])
+    for name in ("top", "below"):
+        published_groups.saw(f"t/{name}", None)
+    back = published_groups.successor("a/top", top, 400, demand_too=False)
+    assert (back.moved, back.former_trees) == (400, ["t"]), "also when it was gone meanwhile"

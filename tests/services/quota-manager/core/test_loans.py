@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.quota_manager.core.book import Claim
+from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.group import GroupSpec
 from berth.quota_manager.core.loans import NAMES_MAX, NONE, Loans, loans_below
@@ -18,7 +18,7 @@ def engine_of(total, groups, asked):
     for name, minimum in groups.items():
         engine.put_quota(name, GroupSpec(name=name, min={"cpu": minimum}, max={"cpu": 1000}))
     for name, amount in asked.items():
-        engine.book.put(name, (name, ""), Claim((("cpu", amount),), False, False))
+        engine.book.put(name, ClassKey(name), Claim((("cpu", amount),), False, False))
     engine.put_node("n", {"cpu": total})
     engine.settle()
     return engine
@@ -64,7 +64,7 @@ def test_a_level_is_looked_at_when_something_on_it_moved():
 def test_the_state_of_a_quota_is_short_and_says_why():
     engine = engine_of(100, {"a": 60, "b": 40}, {"b": 150})
     loans = loans_of(engine)
-    told = json.loads(state_text(engine.forest.groups["b"], loans["b"]))
+    told = json.loads(state_text(engine.forest.groups["b"], loans["b"], engine.pods_of("b")[1]))
     assert told == {
         "effectiveMin": {"cpu": "40m"},
         "borrowed": {"cpu": "60m"},
@@ -72,7 +72,7 @@ def test_the_state_of_a_quota_is_short_and_says_why():
         "waitingPods": 1,
         "short": ["cpu"],
     }
-    assert json.loads(state_text(engine.forest.groups["a"], loans["a"])) == {
+    assert json.loads(state_text(engine.forest.groups["a"], loans["a"], 0)) == {
         "effectiveMin": {"cpu": "60m"},
         "lent": {"cpu": "60m"},
         "lentTo": ["b"],

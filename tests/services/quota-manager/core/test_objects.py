@@ -6,6 +6,8 @@ import pytest
 from berth.contracts import names, state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
+from berth.contracts.quota import QuotaRules
+from berth.quota_manager.core.book import ClassKey
 from berth.quota_manager.core.forest import build
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
 from berth.resources.quantity import AMOUNT_MAX
@@ -20,7 +22,7 @@ def pod(**fields):
 
 def test_a_pod_is_read_from_the_full_message():
     key, claim = read_pod(pod(requests={"memory": 5, "cpu": 100, "x": 0}, node="n"))
-    assert key == ("", "ns")
+    assert key == ClassKey("", "ns")
     assert claim.amounts == (("cpu", 100), ("memory", 5))
     assert claim.is_assigned
     assert not claim.is_non_preemptible
@@ -29,7 +31,7 @@ def test_a_pod_is_read_from_the_full_message():
 def test_labels_name_the_group_and_forbid_preemption():
     labels = {names.LABEL_QUOTA_NAME: "team", names.LABEL_QUOTA_PREEMPTIBLE: "false", "other": "x"}
     key, claim = read_pod(pod(labels=labels))
-    assert key == ("team", "")
+    assert key == ClassKey("team")
     assert claim.is_non_preemptible
     assert not claim.is_assigned
     assert not read_pod(pod(labels=labels | {names.LABEL_QUOTA_PREEMPTIBLE: "False"}))[1].is_non_preemptible
@@ -42,7 +44,20 @@ def test_a_finished_pod_counts_for_nothing(phase):
 
 def test_a_terminating_pod_counts_until_it_is_gone_unless_told_otherwise():
     assert read_pod(pod(deleting=True)) is not None
-    assert read_pod(pod(deleting=True), ignores_deleting=True) is None
+    assert read_pod(pod(deleting=True), QuotaRules(ignores_terminating=True)) is None
+
+
+def test_who_paid_at_the_bind_is_read_of_bound_pods_and_overhead_is_charged_unless_told_otherwise():
+    template = state.PodTemplate(
+        requests={"cpu": 100}, overhead={"cpu": 30}, annotations={names.ANNOTATION_QUOTA: "tree/team"}
+    )
+    seen = state.Pod(namespace="ns", name="p", uid="u", version=1, template=template, node="n")
+    view = decode(encode(seen), PodView)
+    key, claim = read_pod(view)
+    assert (key, claim.amounts) == (ClassKey("", "ns", "team"), (("cpu", 100),))
+    assert read_pod(view, QuotaRules(ignores_overhead=True))[1].amounts == (("cpu", 70),)
+    unbound = decode(encode(msgspec.structs.replace(seen, node="")), PodView)
+    assert read_pod(unbound)[0] == ClassKey("", "ns")
 
 
 def test_absurd_requests_are_held():

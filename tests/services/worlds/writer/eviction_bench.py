@@ -201,7 +201,7 @@ class EvictionBench:
             basis=self.api.store.version,
             nominates=True,
             victims=leaving,
-            gang=GangRef(name="g", size=size) if size else None,
+            gang=GangRef(name="default/w", size=size) if size else None,
             eviction_reason=reason,
         )
         self.write(subjects.decision_key(1, "default", waits), decision)

@@ -153,6 +153,13 @@ def _node(message: event.NodeChanged) -> str:
     return f"{'node':<12}{message.node}  {message.message}"
 
 
+def _scattered(message: event.GangScattered) -> str:
+    if not message.lasts:
+        return f"{'gathered':<12}{message.namespace}/{message.name}  {message.layer}"
+    domains = ", ".join(f"{path} ({count})" for path, count in sorted(message.domains.items()))
+    return f"{'scattered':<12}{message.namespace}/{message.name}  {message.layer} {domains}"
+
+
 def _finding(message: event.FindingReported) -> str:
     container = f"  {message.container}" if message.container else ""
     word = "finding" if message.lasts else "over"
@@ -186,6 +193,7 @@ _LINES: dict[type, Any] = {
     event.ReservationChanged: _reservation,
     event.ObjectRefused: _object,
     event.NodeChanged: _node,
+    event.GangScattered: _scattered,
     event.FindingReported: _finding,
     event.AuditReported: _difference,
 }

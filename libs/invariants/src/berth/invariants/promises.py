@@ -66,10 +66,11 @@ _ALL: Final = (
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
+    Promise("I33", "gathered", "Members of a gang that must lie in one domain of the network do so when it begins."),
     Promise(
         "I34",
         "gangs-displaced-whole",
-        "Nobody is left of a strict gang that is made to leave, and others leave for a gang only while it is whole.",
+        "Nobody is left of a strict gang that is made to leave, and others begin to leave for whole gangs only.",
     ),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

@@ -10,6 +10,7 @@ from berth.invariants.facts import Facts, Holder, amounts_of
 from berth.invariants.report import Finding
 from berth.resources.amounts import Amounts
 from berth.rules.quota_of_pod import QuotaClaim, QuotaMap, parse_namespaces
+from berth.rules.quota_payer import payer_of
 
 LINE_MAX = 64
 
@@ -69,15 +70,14 @@ def _groups(facts: Facts) -> dict[str, Group]:
 
 
 def _payers(facts: Facts, groups: dict[str, Group]) -> Iterator[tuple[Holder, str]]:
-    """Every holder with the group that pays for it; what was charged at the bind counts before the labels of today."""
-    resolved = QuotaMap.of_claims(
+    """Every holder with the group that pays for it."""
+    resolved = QuotaMap(
         QuotaClaim(quota.metadata.name, quota.metadata.namespace, parse_namespaces(quota.metadata.annotations or {})[0])
         for quota in facts.world.quotas
     )
     for holder in facts.holders:
-        charged = holder.quota.rpartition("/")[2]
-        name = charged or resolved.group_of(holder.labels.get(names.LABEL_QUOTA_NAME), holder.key[0])
-        if name in groups:
+        name = payer_of(resolved, holder.quota, holder.labels.get(names.LABEL_QUOTA_NAME), holder.key[0])
+        if name is not None and name in groups:
             yield holder, name
 
 

@@ -28,6 +28,7 @@ from berth.rules.gang_annotations import (
     read_wait_s,
 )
 from berth.rules.gang_permit import MatchPolicy
+from berth.rules.network_topology.spec import GatherSpec, read_spec
 from berth.rules.numbers import parse_integer
 
 Source = Literal["pod-group", "annotations"]
@@ -51,7 +52,7 @@ class GangConfig:
 
     `source` is where the settings must come from: for a pod that names a PodGroup its own annotations count only as
     long as nothing else is known. `min_member` None: unusable, see `problems`. `group` holds the ids of all gangs
-    that start together, sorted.
+    that start together, sorted. `network` is where in the network they have to lie; None: nothing is said.
     """
 
     namespace: str
@@ -63,6 +64,7 @@ class GangConfig:
     mode: Mode = "Strict"
     match_policy: MatchPolicy = "once-satisfied"
     group: tuple[str, ...] = ()
+    network: GatherSpec | None = None
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -161,6 +163,7 @@ def _config(
         mode=read_mode(annotations, problems),
         match_policy=read_match_policy(annotations, problems) or defaults.match_policy,
         group=read_group(annotations, f"{namespace}/{name}", problems),
+        network=read_spec(annotations),
         problems=tuple(problems),
     )
 

@@ -16,6 +16,7 @@ from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Epoch
+from berth.contracts.network import LayerLabels, NetworkLayers, NodeDomains
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import (
@@ -155,6 +156,17 @@ class Feed:
         )
         message = structs.replace(topology, node=node, version=self.version)
         self.reader.read_inventory(subjects.named_key("topology", node), encode(message), False)
+
+    def network(self, *layers: str, digest: str = "d") -> None:
+        """The layers of the network above the nodes, from the top down; each is a label of the same name."""
+        listed = [LayerLabels(name=name, label_keys=[name]) for name in layers]
+        message = NetworkLayers(name="default", layers=listed, digest=digest)
+        self.reader.read_inventory(subjects.named_key("network", "default"), encode(message), False)
+
+    def lies(self, node: str, *path: str, digest: str = "d") -> None:
+        """Where a node lies in the network."""
+        message = NodeDomains(node=node, digest=digest, path=list(path))
+        self.reader.read_inventory(subjects.named_key("domains", node), encode(message), False)
 
     def pod(self, builder: PodBuilder) -> Pod:
         """A pod, as it is now."""

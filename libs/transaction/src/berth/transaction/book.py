@@ -12,9 +12,11 @@ without being settled, since only that shows it that the ledger has lost somethi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from berth.contracts.ledger import Decision, Grant, PlanStatus, Victim
 from berth.contracts.state import Pod, Reservation
+from berth.resources.amounts import Amounts
 from berth.transaction import claims, nominations
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
@@ -33,8 +35,8 @@ OnNomination = Callable[[Nomination, bool], None]
 """Called with a nomination and whether it stands from now on (True) or no longer (False)."""
 
 
-def _nobody(pod: Pod) -> str:
-    return ""
+def _who_paid(pod: Pod | None, paid: str) -> tuple[str, Amounts]:
+    return paid, {}
 
 
 def _placed_by(seen: Pod | Reservation, standing: list[Decision]) -> Decision | None:
@@ -51,11 +53,16 @@ def _ignore_nomination(nomination: Nomination, added: bool) -> None:
     pass
 
 
+Payer: TypeAlias = Callable[[Pod | None, str], tuple[str, Amounts]]
+"""See `Book`."""
+
+
 class Book:
     """Objects as seen, decisions as read, and the claims that follow from both.
 
     `remember` keeps unsettled decisions that left the ledger;
-    `payer` names the quota group (`tree/group`, or empty) of a bound pod that does not say itself which one pays.
+    `payer` says which quota group pays (`tree/group`, or empty), and for what of the request it does not, by the pod as
+    it is seen (None: it is not) and who paid at the bind (empty: nobody says so).
     Nominations are kept apart from claims: their victims hold the same capacity until they have left.
     """
 
@@ -65,7 +72,7 @@ class Book:
         on_change: OnChange = _ignore,
         on_nomination: OnNomination = _ignore_nomination,
         remember: bool = False,
-        payer: Callable[[Pod], str] = _nobody,
+        payer: Payer = _who_paid,
     ) -> None:
         self.ledger = LedgerView()
         self.pods: dict[Name, Pod] = {}
@@ -289,14 +296,14 @@ class Book:
         """That of LEDGER; or the one that the object itself carries, if LEDGER has nothing for it (E3)."""
         for decision in standing:
             if decision.nominates:
-                return nominations.of_ledger(decision, seen)
+                made = nominations.of_ledger(decision, seen)
+                return made._replace(claim=self._paid(made.claim, seen))
         note = nominations.note_of(seen)
         if seen is None or note is None or seen.phase in FINISHED_PHASES:
             return None
         if any(decision.uid == seen.uid for decision in standing):
             return None
-        payer = self._payer(seen) if isinstance(seen, Pod) else ""
-        return Nomination(claims.of_note(seen, note, payer), seen.template.priority)
+        return Nomination(self._paid(claims.of_note(seen, note), seen), seen.template.priority)
 
     def _nominate(self, name: Name, nomination: Nomination | None) -> None:
         old = self.nominations.of(name)
@@ -314,7 +321,7 @@ class Book:
             result.append(self._of_seen(name, seen, standing))
         for decision in standing:
             if all(decision.uid != other.uid for other in result):
-                result.append(claims.of_decision(decision))
+                result.append(self._paid(claims.of_decision(decision), seen))
         return tuple(result)
 
     def _of_seen(self, name: Name, seen: Pod | Reservation, standing: list[Decision]) -> Claim:
@@ -330,7 +337,17 @@ class Book:
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
         picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
         claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
-        return claim if claim.quota else claim._replace(quota=self._payer(pod))
+        return self._paid(claim, pod)
+
+    def _paid(self, claim: Claim, seen: Pod | Reservation | None) -> Claim:
+        """The claim with the group that pays for it now."""
+        if claim.is_reservation:
+            return claim
+        pod = seen if isinstance(seen, Pod) and seen.uid == claim.uid else None
+        quota, free = self._payer(pod, claim.paid)
+        if quota == claim.quota and free == claim.uncharged:
+            return claim
+        return claim._replace(quota=quota, uncharged=free)
 
     def _decisions(self, name: Name) -> list[Decision]:
         held = self.ledger.decisions.get(name)

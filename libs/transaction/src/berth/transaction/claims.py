@@ -6,7 +6,7 @@ names of the request, device amounts included; `grants` says which devices, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from berth.contracts.ledger import Decision, Grant, Step
 from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
+from berth.rules.quota_payer import charged
 from berth.rules.records import registry
 from berth.rules.records.evidence import by_number, held_by_pod, held_by_reservation, within
 from berth.rules.reservation_inner import inner_part_of
@@ -37,7 +38,8 @@ class Claim(NamedTuple):
     that node: it has no record that can be read, or kubelet has picked it. `by_kubelet`: it holds cards that kubelet
     has picked, and `grants` says which.
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
-    volumes is promised to nobody else. `inner` is what of a reservation its users never get.
+    volumes is promised to nobody else. `inner` is what of a reservation its users never get. `uncharged` is what of the
+    amounts the quota group does not pay for, `paid` the group that paid at the bind, by decision or annotation.
     """
 
     name: Name
@@ -57,6 +59,8 @@ class Claim(NamedTuple):
     by_kubelet: bool = False
     before: tuple[Step, ...] = ()
     inner: Amounts = {}
+    uncharged: Amounts = {}
+    paid: str = ""
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
@@ -65,6 +69,11 @@ class Claim(NamedTuple):
         """
         same_steps = self.before == other.before or self.is_bound != other.is_bound
         return bool(same_steps and _taken(self) == _taken(other))
+
+    @property
+    def charged(self) -> Mapping[str, int]:
+        """What the quota group pays for."""
+        return charged(self.amounts, self.uncharged)
 
     @property
     def is_ours(self) -> bool:
@@ -86,9 +95,10 @@ TAKES: Final = (
     "unreadable",
     "by_kubelet",
     "inner",
+    "uncharged",
 )
 """The fields of a claim that capacity depends on."""
-SOURCE: Final = ("plan", "attempt", "is_bound")
+SOURCE: Final = ("plan", "attempt", "is_bound", "paid")
 """The fields that say where a claim comes from. Each field is one or the other, but for `before`, which only decisions
 have."""
 _taken: Final = attrgetter(*TAKES)
@@ -106,6 +116,7 @@ def of_decision(decision: Decision) -> Claim:
         grants=grants,
         ports=tuple(decision.host_ports),
         quota=decision.quota,
+        paid=decision.quota,
         non_preemptible=decision.non_preemptible,
         reservation=decision.reservation_uid,
         plan=decision.plan,
@@ -135,6 +146,7 @@ def of_pod(
     else:
         reservation = registry.RESERVATION.read(template.annotations)
         reservation = reservation if reservation and accepts(reservation) else ""
+    paid = registry.QUOTA.read(template.annotations) if decision is None else decision.quota
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,
@@ -142,7 +154,8 @@ def of_pod(
         amounts=template.requests,
         grants=held.grants,
         ports=tuple(map(write_port, template.host_ports)),
-        quota=registry.QUOTA.read(template.annotations) if decision is None else decision.quota,
+        quota=paid,
+        paid=paid,
         non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         reservation=reservation,
         plan="" if decision is None else decision.plan,
@@ -153,7 +166,7 @@ def of_pod(
     )
 
 
-def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
+def of_note(seen: Pod | Reservation, note: Nominated) -> Claim:
     """What an object takes where its own note says that it is nominated: what it asks for, and no more."""
     template = seen.template
     return Claim(
@@ -163,7 +176,6 @@ def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
         amounts=template.requests,
         grants=within(tuple(note.grants), template),
         ports=tuple(map(write_port, template.host_ports)),
-        quota=quota,
         non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         plan=note.plan,
         attempt=seen.attempt,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from berth.bus.errors import BusError
@@ -22,8 +22,9 @@ from berth.cluster_writer.core.capacity import held_beside, shortage
 from berth.cluster_writer.core.eviction_answers import Heed
 from berth.cluster_writer.core.evictions import EvictionStep, Outlook, Stage
 from berth.cluster_writer.core.fitness import unfit
-from berth.cluster_writer.core.victims import leaving_together, why_stays
+from berth.cluster_writer.core.victims import goes_on, leaving_together, strict_gang_of, wait_s_of, why_stays
 from berth.cluster_writer.core.waves import loss
+from berth.cluster_writer.displaced_gangs import DisplacedGangs
 from berth.cluster_writer.eviction_look import Look
 from berth.cluster_writer.eviction_requests import EvictionRequests, Outcome, namespace_of
 from berth.contracts import names
@@ -101,6 +102,7 @@ class EvictionExecutor:
         self._events = events
         self._requests = EvictionRequests(api, cluster.book, clock, random)
         self._look = Look(cluster, api, ledger, lease)
+        self._displaced = DisplacedGangs(cluster, api)
         self._begun: dict[str, int] = {}
         self._deleted: dict[str, str] = {}
         self._refusals: dict[str, dict[str, str]] = {}
@@ -179,6 +181,8 @@ class EvictionExecutor:
             why_stays=lambda victim: why_stays(victim, chosen, cluster.pod_groups, cluster.running_gangs),
             refusals=self._refusals.get(plan, {}),
             free_for_s=monotonic_s - self._free_since.get(plan, monotonic_s),
+            wait_s=wait_s_of(members, cluster.book, cluster.pod_groups),
+            goes_on=lambda current: goes_on(current, cluster.book, cluster.pod_groups, cluster.running_gangs),
         )
         return evictions.next_step(members, cluster.book, outlook, self._clock.now())
 
@@ -287,12 +291,24 @@ class EvictionExecutor:
             # What the view has shown meanwhile counts as well.
             step = self._judge(plan)
             due = {each.uid for each in step.victims} if step.stage is Stage.EVICT else set()
-            if any(victim.uid not in due for victim in together) or not await self._look.is_right(plan):
+            if any(victim.uid not in due for victim in together) or not await self._is_noted(together, step, plan):
+                return
+            if not await self._look.is_right(plan):
                 return
             # Whoever of a gang cannot be deleted now is looked at again; the others do not wait for it.
             gone = [await self._delete(victim, versions[victim.uid], mark) for victim in together]
             if not all(gone):
                 return
+
+    async def _is_noted(self, together: Sequence[Pod], step: EvictionStep, plan: str) -> bool:
+        """A strict gang that leaves whole: its PodGroup says so first."""
+        config = strict_gang_of(together[0], self._cluster.pod_groups)
+        if config is None:
+            return True
+        leaving = {victim.uid for victim in step.victims}
+        if any(pod.uid not in leaving for pod in self._cluster.running_gangs.staying(config.id)):
+            return True
+        return await self._displaced.note(config.id, plan)
 
     def _is_within_bounds(self, victims: tuple[Pod, ...]) -> bool:
         leaving = evictions.in_flight(self._cluster.book)

@@ -59,10 +59,12 @@ class Look:
                 return False
         except InvalidMessage:
             return False
-        for at in range(0, len(members), AT_ONCE):
-            if not all(await asyncio.gather(*map(self._still_waits, members[at : at + AT_ONCE]))):
+        # Whether a gang goes on without members that are lost has been judged.
+        current = [member for member in members if evictions.is_current(book, member)]
+        for at in range(0, len(current), AT_ONCE):
+            if not all(await asyncio.gather(*map(self._still_waits, current[at : at + AT_ONCE]))):
                 return False
-        return self._lease.active
+        return bool(current) and self._lease.active
 
     async def _still_waits(self, decision: Decision) -> bool:
         resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS

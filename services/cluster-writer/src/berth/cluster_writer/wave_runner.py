@@ -181,7 +181,7 @@ class WaveRunner:
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
-            check = check_plan(plan, self._cluster.book, self._cluster.begun)
+            check = check_plan(plan, self._cluster.book, self._cluster.begun, self._cluster.nodes)
             if check.start is Start.WAIT:
                 continue
             names = {(decision.namespace, decision.name) for decision in check.broken}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, ReportPod
+from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, PatchObject, ReportPod
 from berth.contracts.event import FindingReported, NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.network import NetworkLayers
 from berth.contracts.node_report import NodeReport
 from berth.contracts.state import Device, Node, NodeResourceTopology
 from berth.contracts.subjects import command_subject, event_subject, named_key
@@ -18,6 +20,7 @@ from berth.device_inventory.core import device_object, topology_object
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.core.network import NAME, Network
 from berth.device_inventory.core.objects import Objects, Shown, Wish
 from berth.device_inventory.core.runtime import (
     CORRECTED,
@@ -30,10 +33,14 @@ from berth.device_inventory.core.runtime import (
 )
 from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
+    DOMAINS,
+    LAYERS,
+    NETWORK,
     NODE,
     TOPOLOGY,
     AgentView,
     InventoryView,
+    NetworkView,
     PodView,
     RuntimeView,
     StateView,
@@ -76,13 +83,19 @@ class Reconciler:
         agents: AgentView,
         pods: PodView,
         runtimes: RuntimeView,
+        network: NetworkView,
+        mark_all: Callable[[], None],
     ) -> None:
+        """`mark_all`: every node has to be looked at again."""
         self.view = view
         self.published = published
         self.agents = agents
         self.pods = pods
         self.runtimes = runtimes
+        self.network_view = network
+        self.network = Network(rules.retry_s)
         self._rules = rules
+        self._mark_all = mark_all
         self._asked: dict[str, _Asked] = {}
         self._counts: dict[str, tuple[Device, str, NodeInventory]] = {}
         self._devices = Objects(device_object.API, retry_s=rules.retry_s)
@@ -127,7 +140,9 @@ class Reconciler:
             "unreadable messages": self.view.unreadable
             + self.agents.unreadable
             + self.runtimes.unreadable
-            + self.pods.unreadable,
+            + self.pods.unreadable
+            + self.network_view.unreadable,
+            "nodes outside of the network": ", ".join(sorted(self.network.domains.outside)[:8]) or "none",
             "view": self.view.missing,
             **{
                 f"{kind} {'healthy' if healthy else 'unhealthy'}": count
@@ -140,7 +155,9 @@ class Reconciler:
         shown = self.view.devices.keys() | self.view.reports.keys() | self.view.nodes.keys()
         shown |= self.agents.reports.keys() | self.agents.withdrawn
         shown |= self.runtimes.runtimes.keys() | self.runtimes.withdrawn
-        return sorted(shown | {*self.published.keys.values(), *self.published.topologies.keys.values()})
+        shown |= {*self.published.keys.values(), *self.published.topologies.keys.values()}
+        # The status of the network is that of all nodes.
+        return [*sorted(shown | {*self.published.domains.keys.values()}), NETWORK]
 
     def due(self, at: Moment) -> list[str]:
         """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it; nodes
@@ -148,6 +165,7 @@ class Reconciler:
         late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
         late |= {name for name, (_, since) in self._heard.items() if at.monotonic - since >= STALE_S} - self._silent
         late |= self._reported.due(at.monotonic)
+        late |= {NETWORK} if self.network.is_due(at.monotonic) else set()
         return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
 
     def begin(self) -> None:
@@ -158,6 +176,7 @@ class Reconciler:
         self._reported.clear()
         self._heard.clear()
         self._silent.clear()
+        self.network.begin()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
         """Bring INVENTORY in line with Device and NodeResourceTopology, the node with the Device, and both objects with
@@ -165,8 +184,10 @@ class Reconciler:
 
         A node without one of them loses what was counted of it only when the view proves that there is none.
         """
+        if name == NETWORK:
+            return self._of_network(at)
         outcome = self._of_device(name, at)
-        writes = self._of_topology(name, at)
+        writes = [*self._of_topology(name, at), *self._of_domains(name)]
         commands = self._objects(name, at) if self._rules.sync_objects else []
         reports = self._reported.news(name, self.runtimes.runtimes.get(name), self.pods.of(name), at.monotonic)
         commands += [_report_command(each) for each in reports if each.lasts]
@@ -184,6 +205,36 @@ class Reconciler:
         if (key not in topologies.keys) if wanted is None else (published == wanted):
             return []
         return [Write(key, wanted, _refused(published, wanted, at))]
+
+    def _of_domains(self, name: str) -> list[Write]:
+        """Where a node lies. Of one that is not shown nothing is withdrawn before it is proven gone."""
+        layers = self.published.layers.messages.get(NAME)
+        if layers is not None and not self.network.digest:
+            self.network.use(layers)
+        node = self.view.nodes.get(name)
+        if node is None and not self.view.proves_absence_of_node:
+            return []
+        if not self.network.digest and not self.network_view.is_settled:
+            return []
+        key, domains = named_key(DOMAINS, name), self.published.domains
+        published = domains.messages.get(name)
+        wanted = self.network.see(name, node, published)
+        is_right = key not in domains.keys if wanted is None else published == wanted
+        return [] if is_right else [Write(key, wanted)]
+
+    def _of_network(self, at: Moment) -> Outcome:
+        """The layers, and what their object's status has to say."""
+        if not self.network_view.is_settled:
+            return NOTHING
+        key, topology = named_key(LAYERS, NAME), self.network_view.topology
+        published = self.published.layers.messages.get(NAME)
+        wanted = self.network.layers(topology, published)
+        is_right = key not in self.published.layers.keys if wanted is None else published == wanted
+        writes = [] if is_right else [Write(key, wanted, _refused_layers(published, wanted, at))]
+        if self.network.use(wanted):
+            self._mark_all()
+        patch = self.network.status(topology, len(self.view.nodes), at.monotonic)
+        return Outcome(writes, [] if patch is None else [_status_command(patch, at)])
 
     def _read(self, report: NodeResourceTopology | None) -> NodeTopology | None:
         """The topology of a report, kept as long as the report stays what it is."""
@@ -328,6 +379,27 @@ class Reconciler:
 
 def _command(patch: PatchNode, at: Moment) -> Command:
     return Command(command_subject("patch", "nodes", patch.name), patch, id=f"{SERVICE}.{patch.uid}.{at.ms}")
+
+
+def _status_command(patch: PatchObject, at: Moment) -> Command:
+    subject = command_subject("patch", "clusternetworktopologies", patch.name)
+    return Command(subject, patch, id=f"{SERVICE}.{patch.uid}.{at.ms}", may_drop=True)
+
+
+def _refused_layers(published: NetworkLayers | None, wanted: NetworkLayers | None, at: Moment) -> list[Event]:
+    """That the ClusterNetworkTopology has problems that it did not have."""
+    if wanted is None or not wanted.problems or (published is not None and published.problems == wanted.problems):
+        return []
+    return [
+        Event(
+            event_subject("object", "refused", "clusternetworktopologies", wanted.name),
+            ObjectRefused(kind="ClusterNetworkTopology", name=wanted.name, problems=wanted.problems),
+            id=f"{SERVICE}.{LAYERS}.{at.ms}",
+            level="warning",
+            text="ClusterNetworkTopology object has problems",
+            fields={"problems": [f"{each.field}: {each.message}" for each in wanted.problems[:5]]},
+        )
+    ]
 
 
 def _report_command(report: Report) -> Command:

@@ -8,10 +8,12 @@ from berth.device_inventory.settings import SERVICE, Settings
 from berth.device_inventory.views import (
     AGENT_KEYS,
     KEYS,
+    NETWORK_KEYS,
     POD_KEYS,
     RUNTIME_KEYS,
     AgentView,
     InventoryView,
+    NetworkView,
     PodView,
     RuntimeView,
     StateView,
@@ -43,6 +45,7 @@ class Shell(Manager[Settings, Reconciler]):
         self.agents = AgentView(self.changed.mark)
         self.runtimes = RuntimeView(self.changed.mark)
         self.pods = PodView(self.changed.mark, self.mark_all)
+        self.network = NetworkView(self.changed.mark)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
             sync_objects=settings.device_sync_objects,
@@ -51,9 +54,19 @@ class Shell(Manager[Settings, Reconciler]):
             retry_s=settings.device_retry_s,
         )
         self.wire(
-            Reconciler(rules, self.view, self.published, self.agents, self.pods, self.runtimes),
+            Reconciler(
+                rules,
+                self.view,
+                self.published,
+                self.agents,
+                self.pods,
+                self.runtimes,
+                self.network,
+                self.mark_all,
+            ),
             inputs=[
                 Input(buckets.STATE, self.view, KEYS),
+                Input(buckets.STATE, self.network, NETWORK_KEYS),
                 Input(buckets.STATE, self.pods, POD_KEYS),
                 Input(buckets.METRICS, self.agents, AGENT_KEYS),
                 Input(buckets.METRICS, self.runtimes, RUNTIME_KEYS),

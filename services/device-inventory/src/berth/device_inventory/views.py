@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from berth.bus.port import Entry
 from berth.contracts import state
@@ -13,10 +13,12 @@ from berth.contracts.base import Message
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.network import NetworkLayers, NodeDomains
 from berth.contracts.node_report import NodeReport
 from berth.contracts.node_runtime import NodeRuntime
-from berth.contracts.subjects import parts, synced_key
+from berth.contracts.subjects import named_key, parts, synced_key
 from berth.contracts.topology import NodeTopology
+from berth.device_inventory.core.network import NAME
 from berth.device_inventory.core.topology_object import pinned_pod
 from berth.rules.cpus.kubelet import NodePod
 from berth.runtime import PublishedView
@@ -25,6 +27,8 @@ DEVICE: Final = "device"
 NODE: Final = "node"
 REPORT: Final = "noderesourcetopology"
 TOPOLOGY: Final = "topology"
+LAYERS: Final = "network"
+DOMAINS: Final = "domains"
 _DEVICES: Final = synced_key("devices")
 _REPORTS: Final = synced_key("noderesourcetopologies")
 _NODES: Final = synced_key("nodes")
@@ -36,6 +40,11 @@ POD_KEYS: Final = (f"{POD}.>", _PODS)
 AGENT: Final = "report"
 AGENT_KEYS: Final = f"{AGENT}.>"
 """What of METRICS is read: figures change all the time and say nothing here."""
+NETWORK: Final = "/network"
+"""What is marked when the ClusterNetworkTopology changes: the name of no node."""
+_NETWORK: Final = named_key("clusternetworktopology", NAME)
+_NETWORKS: Final = synced_key("clusternetworktopologies")
+NETWORK_KEYS: Final = ("clusternetworktopology.>", _NETWORKS)
 RUNTIME: Final = "runtime"
 RUNTIME_KEYS: Final = f"{RUNTIME}.>"
 
@@ -302,12 +311,64 @@ class PodView:
             self._mark_all()
 
 
+class NetworkView:
+    """The one ClusterNetworkTopology that counts, and whether it is known not to be there."""
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.topology: state.ClusterNetworkTopology | None = None
+        self.unreadable = 0
+        self._is_listed = self._is_at_end = False
+        self._mark = mark
+
+    @property
+    def proves_absence(self) -> bool:
+        """Whether an object that is not here does not exist."""
+        return self._is_listed and self._is_at_end
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known what there is."""
+        return self.topology is not None or self.proves_absence
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.topology = None
+        self._is_listed = self._is_at_end = False
+
+    def apply(self, entry: Entry) -> None:
+        """One message. An object that cannot be read stays what it was."""
+        try:
+            if entry.key == _NETWORK:
+                self.topology = None if entry.deleted else decode(entry.value, state.ClusterNetworkTopology)
+            elif entry.key == _NETWORKS:
+                self._is_listed = not entry.deleted and decode(entry.value, state.Synced).complete
+            else:
+                return
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        self._mark(NETWORK)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        self._is_at_end = True
+        self._mark(NETWORK)
+
+
 class InventoryView(PublishedView[NodeInventory]):
-    """INVENTORY as published, with counts of what is in it: the devices of nodes, and beside them their topologies."""
+    """INVENTORY as published, with counts of what is in it: the devices of nodes, and beside them their topologies,
+    the layers of the network, and where in it they lie."""
 
     def __init__(self, mark: Callable[[str], None]) -> None:
         super().__init__(NODE, NodeInventory, mark)
         self.topologies: PublishedView[NodeTopology] = PublishedView(TOPOLOGY, NodeTopology, mark)
+        self.layers: PublishedView[NetworkLayers] = PublishedView(LAYERS, NetworkLayers, lambda name: mark(NETWORK))
+        self.domains: PublishedView[NodeDomains] = PublishedView(DOMAINS, NodeDomains, mark)
+        self._beside: dict[str, PublishedView[Any]] = {
+            TOPOLOGY: self.topologies,
+            LAYERS: self.layers,
+            DOMAINS: self.domains,
+        }
         self.devices: Counter[tuple[str, bool]] = Counter()
         """How many devices there are by kind and health."""
         self.faulty = 0
@@ -329,32 +390,42 @@ class InventoryView(PublishedView[NodeInventory]):
 
     def apply(self, entry: Entry) -> None:
         """See `PublishedView`."""
-        if _is_topology(entry.key):
-            self.topologies.apply(entry)
+        beside = self._view_beside(entry.key)
+        if beside is not None:
+            beside.apply(entry)
         else:
             super().apply(entry)
 
     def wrote(self, key: str, message: Message | None) -> None:
         """See `OwnView`."""
-        if _is_topology(key):
-            self.topologies.wrote(key, message)
+        beside = self._view_beside(key)
+        if beside is not None:
+            beside.wrote(key, message)
         else:
             super().wrote(key, message)
 
     def name_of(self, key: str) -> str | None:
         """See `OwnView`."""
-        return self.topologies.name_of(key) if _is_topology(key) else super().name_of(key)
+        beside = self._view_beside(key)
+        if beside is None:
+            return super().name_of(key)
+        return NETWORK if beside is self.layers else beside.name_of(key)
+
+    def get(self, key: str) -> Any:
+        """See `OwnView`."""
+        beside = self._view_beside(key)
+        return super().get(key) if beside is None else beside.get(key)
 
     def reset(self) -> None:
         """The bucket begins anew."""
         super().reset()
-        self.topologies.reset()
+        for each in self._beside.values():
+            each.reset()
         self.devices = Counter(dict.fromkeys(self.devices, 0))  # shown as 0, not as what they were
         self.faulty = 0
 
-
-def _is_topology(key: str) -> bool:
-    return key.partition(".")[0] == TOPOLOGY
+    def _view_beside(self, key: str) -> PublishedView[Any] | None:
+        return self._beside.get(key.partition(".")[0])
 
 
 def _node_of(entry: Entry, kind: str) -> str:

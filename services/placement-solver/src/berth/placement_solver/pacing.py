@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from berth.placement_solver import metrics
-from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import Members
 from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
@@ -59,8 +60,15 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
         await asyncio.sleep(0)
 
 
+class Reports(Protocol):
+    """Something that is told now and then."""
+
+    async def tell(self) -> None:
+        """Tell what has changed."""
+
+
 async def tidy_for_ever(
-    ctx: Context[Settings], rounds: Rounds, members: Members, reports: GangReports, optimiser: JointSolver | None
+    ctx: Context[Settings], rounds: Rounds, members: Members, reports: Sequence[Reports], optimiser: JointSolver | None
 ) -> None:
     """What only keeps things in order: who is alive, what ended plans left behind, what gangs report."""
     cluster = rounds.cluster
@@ -86,4 +94,5 @@ async def tidy_for_ever(
             tidied_at = now
             await rounds.tidy()
         if rounds.readiness.may_plan():
-            await reports.tell()
+            for each in reports:
+                await each.tell()

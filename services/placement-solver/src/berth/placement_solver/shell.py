@@ -27,6 +27,7 @@ from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
 from berth.placement_solver.readiness import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
+from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.views import ViewSink
 from berth.placement_solver.why import answer
@@ -77,7 +78,10 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(ctx, cluster, rounds)
-    reports = GangReports(cluster, bus.commands(), ctx.clock)
+    reports = (
+        GangReports(cluster, bus.commands(), ctx.clock),
+        ScatterReports(cluster, bus.events(), ctx.clock),
+    )
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
         await rounds_for_ever(ctx, rounds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -12,12 +11,10 @@ from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.why_others import OTHERS, drawing_on
+from berth.placement_solver.why_others import OTHERS, drawing_on, listed_victims, text_of
 from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
-
-VICTIMS_SHOWN: Final = 8
 
 
 def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
@@ -53,7 +50,9 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
                 reservation=held.decision.reservation, gang=held.decision.gang.name if held.decision.gang else ""
             )
         ended = isinstance(seen, Pod) and seen.phase in FINISHED_PHASES
-        return _with(base, "bound", f"bound to {seen.node}{', and has ended' if ended else ''}", **facts)
+        heirs = ", ".join(map(text_of, sorted(cluster.beneficiaries.of(name, cluster.book))))
+        more = ", and has ended" if ended else f", and is to leave for {heirs}" if heirs else ""
+        return _with(base, "bound", f"bound to {seen.node}{more}", **facts)
     if seen.deleting or seen.phase in FINISHED_PHASES:
         return _with(base, "waiting", "it is being deleted, or has ended, without a node", **facts)
     if seen.template.gates:
@@ -85,9 +84,9 @@ def _nominated(cluster: ClusterView, name: Name, decision: Decision) -> str:
     remaining = cluster.book.remaining_victims(nomination) if nomination is not None else []
     if not remaining:
         return f"nominated to {decision.node}, which its victims have left"
-    listed = ", ".join(f"{victim.namespace}/{victim.name}" for victim in remaining[:VICTIMS_SHOWN])
-    more = f" and {len(remaining) - VICTIMS_SHOWN} more" if len(remaining) > VICTIMS_SHOWN else ""
-    return f"nominated to {decision.node}, waiting for {listed}{more} to leave it"
+    listed = listed_victims([f"{victim.namespace}/{victim.name}" for victim in remaining])
+    where = "leave it" if all(victim.node == decision.node for victim in remaining) else "leave"
+    return f"nominated to {decision.node}, waiting for {listed} to {where}"
 
 
 def _steps_left(cluster: ClusterView, decision: Decision) -> Iterator[str]:

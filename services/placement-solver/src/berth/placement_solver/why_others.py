@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from berth.contracts.grants import CPU, ZONE, percent
@@ -12,11 +12,13 @@ from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
+from berth.placement_solver.why_gathered import network_facts
 from berth.placement_solver.why_load import load_of, load_problems
 from berth.resources.amounts import format_amount
 from berth.transaction.claims import Claim, Name
 
 PODS_MAX = 100
+VICTIMS_SHOWN = 8
 
 
 def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
@@ -35,7 +37,11 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         "bound": str(len(gang.bound)),
         "decided": str(len(gang.placed - gang.bound)),
         "waiting": str(len(gang.children - gang.placed)),
+        "nominated": str(len(gang.nominated)) if gang.nominated else "",
+        "waits for": _leaving_for(cluster, gang),
+        "displaced by": _displacing(cluster, gang),
         "group": group if group != gang.id else "",
+        **network_facts(cluster, gang),
     }
     members = {name: _member_state(gang, name) for name in sorted(gang.children)}
     return WhyAnswer(
@@ -45,7 +51,7 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome=_gang_outcome(gang, minimum, is_refused=bool(refused and refused.tries)),
         mine=cluster.is_mine(group),
         reasons=[] if len(gang.bound) >= max(minimum, 1) else reasons,
-        problems=list(gang.config.problems) if gang.config else [],
+        problems=cluster.gangs.problems(gang.id),
         facts={name: text for name, text in facts.items() if text},
         pods=_named(members),
     )
@@ -60,7 +66,35 @@ def _gang_outcome(gang: Gang, minimum: int, *, is_refused: bool) -> str:
 
 
 def _member_state(gang: Gang, name: Name) -> str:
+    if name in gang.nominated:
+        return "nominated"
     return "bound" if name in gang.bound else "decided" if name in gang.placed else "waiting"
+
+
+def _leaving_for(cluster: ClusterView, gang: Gang) -> str:
+    """The pods that have still to leave for the gang."""
+    found: dict[str, None] = {}
+    for name in sorted(gang.nominated):
+        nomination = cluster.book.nominations.of(name)
+        for victim in cluster.book.remaining_victims(nomination) if nomination is not None else ():
+            found[f"{victim.namespace}/{victim.name}"] = None
+    return listed_victims(list(found))
+
+
+def _displacing(cluster: ClusterView, gang: Gang) -> str:
+    """For whom members of the gang have to leave."""
+    found = {
+        text_of(beneficiary)
+        for name in sorted(gang.children)
+        for beneficiary in cluster.beneficiaries.of(name, cluster.book)
+    }
+    return listed_victims(sorted(found))
+
+
+def listed_victims(found: Sequence[str]) -> str:
+    """The first few of them."""
+    more = f" and {len(found) - VICTIMS_SHOWN} more" if len(found) > VICTIMS_SHOWN else ""
+    return ", ".join(found[:VICTIMS_SHOWN]) + more
 
 
 def of_quota(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:

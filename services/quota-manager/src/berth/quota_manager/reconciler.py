@@ -10,9 +10,9 @@ from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.subjects import command_subject, event_subject, named_key, quota_key
+from berth.contracts.subjects import command_subject, event_subject, named_key, namespaced_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
-from berth.quota_manager.core.engine import Engine, Rules
+from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import PublishedGroups, group_message
@@ -27,6 +27,8 @@ from berth.resources.amounts import format_amounts
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.runtime import Command, Event, Moment, Outcome, Write
 
+WRITTEN_AT_ONCE: Final = 20
+SPACED_MS: Final = 1000
 PROBLEMS_MAX: Final = 20
 """Problems carried in one message; the first ones are enough to begin repairing."""
 
@@ -39,7 +41,6 @@ class Reconciler:
         rules: Rules,
         *,
         on_news: Callable[[], None],
-        ignores_deleting: bool = False,
         interval_s: float = 2.0,
         retry_s: float = 30.0,
         grace_s: float = 5.0,
@@ -52,7 +53,7 @@ class Reconciler:
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
-        self.view = StateView(self.engine, self.slipped, on_news=on_news, ignores_deleting=ignores_deleting)
+        self.view = StateView(self.engine, self.slipped, on_news=on_news)
         self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
@@ -77,8 +78,11 @@ class Reconciler:
         self._renews = False
         self._limits: set[str] = set()
         self._demand: set[str] = set()
-        self._objects: dict[str, str] = {}  # group -> STATE key of its object
-        self._served: dict[str, list[str]] = {}
+        self._at_once: set[str] = set()
+        self._written_ms: dict[str, int] = {}
+        self._trees: dict[str, str] = {}
+        self._left: set[str] = set()
+        """Keys of QUOTA under which there is no group any more."""
         self._writebacks_per_s = writebacks_per_s
         self._writebacks_allowed = 0.0
         self._last_writeback = started
@@ -180,12 +184,10 @@ class Reconciler:
     def settle(self, now: float) -> None:
         """Brings the figures in order. `now` is monotonic, in seconds."""
         settled = self.engine.settle()
+        self._follow(settled)
+        self._at_once |= settled.shapes
         if settled.rebuilt:
-            self._everything = True
-            self._map_objects()
             self.loans.reset()
-            self.pace.keep(self.engine.forest.groups)
-            self.alarms.forget_all_but(self.engine.forest.groups)
         if self.view.profiles.changed:
             self.view.profiles.changed = False
             self._nodes_of = self.view.profiles.requirements()
@@ -194,7 +196,7 @@ class Reconciler:
         groups = self.engine.forest.groups
         self._limits |= settled.limits
         self.loans.touch(groups[name] for name in settled.limits & groups.keys())
-        for name in self._moved_loans(now):
+        for name in sorted(self._moved_loans(now) & groups.keys()):
             self.pace.want(name, now)
         seen, self.view.seen_again = self.view.seen_again, set()
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
@@ -205,6 +207,26 @@ class Reconciler:
             else:
                 self.alarms.measure(name, {}, {}, now)
 
+    def _follow(self, settled: Settled) -> None:
+        """Groups have come, gone or moved, or have another object."""
+        groups = self.engine.forest.groups
+        if settled.rebuilt:
+            self._everything = True
+            self._trees = {name: group.tree for name, group in groups.items()}
+            self.pace.keep(groups)
+            self.alarms.forget_all_but(groups)
+            return
+        for name in settled.shapes:
+            group, tree = groups.get(name), self._trees.pop(name, None)
+            if group is not None:
+                self._trees[name] = group.tree
+            if tree is not None and (group is None or group.tree != tree):
+                self._left.add(quota_key(tree, name))
+            if group is None:
+                self.pace.forget(name)
+                self._written_ms.pop(name, None)
+                self.alarms.forget(name)
+
     def _gather_problems(self, moved: Iterable[str]) -> None:
         """What is wrong with the trees, then what admission would have refused; what both say is said once."""
         sources = (self.engine.problems(), self.slipped.look(moved))
@@ -213,6 +235,7 @@ class Reconciler:
         self._merged_of = sources
         said = {(problem.object, problem.field) for problem in sources[0]}
         self.problems = sources[0] + [each for each in sources[1] if (each.object, each.field) not in said]
+        self._demand |= self._told_otherwise()
 
     def _moved_loans(self, now: float) -> set[str]:
         """Groups with other loans than before: a look at whole levels, so at most once per interval."""
@@ -223,7 +246,7 @@ class Reconciler:
 
     def _demand_of(self, name: str) -> Demand:
         group = self.engine.forest.groups.get(name)
-        return Demand(0, {}) if group is None else Demand(group.pods, group.child_request)
+        return Demand(0, {}) if group is None else Demand(self.engine.pods_of(name)[0], group.child_request)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.
@@ -231,12 +254,12 @@ class Reconciler:
         Groups come behind those above them, and the default group behind all: who reads a QUOTA that begins anew, and
         sees the default group, sees every group.
         """
-        if not (self._everything or self._limits or self._demand):
+        if not (self._everything or self._limits or self._demand or self._left):
             return {}
         groups = self.engine.forest.groups
         everything, self._everything = self._everything, False
         renews, self._renews = self._renews, False
-        names = groups.keys() if everything else (self._limits | self._demand) & groups.keys()
+        names = groups.keys() if everything else (self._due_limits(now_ms) | self._demand) & groups.keys()
         problems = self._problems_by_object()
         revision = self.published_groups.next_revision(now_ms)
         changes: dict[str, QuotaGroup | None] = {}
@@ -244,23 +267,37 @@ class Reconciler:
             name = group.name
             wanted = group_message(
                 group,
-                self._served.get(name, []),
+                self.engine.map.served_by(name),
                 problems.get(group.spec.object, []),
                 uses_runtime=self._rules.uses_runtime,
                 nodes=self._nodes_of.get(group.tree),
+                rules=self._rules.charging,
             )
             key = quota_key(group.tree, name)
             demand_too = everything or name in self._demand
             message = self.published_groups.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
             if message is not None:
                 changes[key] = message
+                self._written_ms[name] = now_ms
+        left, self._left = self._left, set()
         if everything:
-            for key in sorted(set(present) - {quota_key(group.tree, group.name) for group in groups.values()}):
-                changes[key] = None
-                self.published_groups.saw(key, None)
-        self._limits.clear()
+            left |= set(present) - {quota_key(group.tree, group.name) for group in groups.values()}
+        for key in sorted(left - changes.keys()):
+            changes[key] = None
+            self.published_groups.saw(key, None)
+        self._limits = (self._limits - names) & groups.keys()
+        self._at_once.clear()
         self._demand.clear()
         return changes
+
+    def _due_limits(self, now_ms: int) -> set[str]:
+        """The groups whose limits are written now. Where many change because one asks for more or less, each is written
+        at most once a second: a level of 10,000 would else be written for each of its pods."""
+        waiting = self._limits - self._at_once
+        if len(waiting) <= WRITTEN_AT_ONCE:
+            return self._limits
+        early = {name for name in waiting if 0 <= now_ms - self._written_ms.get(name, -SPACED_MS) < SPACED_MS}
+        return self._limits - early
 
     def patches(self, now: float, most: int) -> list[PatchObject]:
         """Write-backs whose time has come, at most so many groups at once."""
@@ -270,7 +307,7 @@ class Reconciler:
             if group is None:
                 continue
             self._demand.add(name)
-            shown = self.view.shown.get(self._objects.get(name, ""))
+            shown = self.view.shown.get(namespaced_key("elasticquota", group.spec.namespace, name))
             request = None if shown is None else self._patch(group, shown)
             if request is not None:
                 asked.append(request)
@@ -309,15 +346,6 @@ class Reconciler:
             _refusal("ElasticQuotaProfile", "elasticquotaprofiles", owner, listed, at) for owner, listed in news.items()
         ]
 
-    def _map_objects(self) -> None:
-        self._served = self.engine.map.namespaces_of()
-        by_place = {(shown.namespace, shown.name): key for key, shown in self.view.shown.items()}
-        self._objects = {}
-        for name, group in self.engine.forest.groups.items():
-            key = by_place.get((group.spec.namespace, name))
-            if key is not None:
-                self._objects[name] = key
-
     def _problems_by_object(self) -> dict[str, list[WireProblem]]:
         source, cached = self._by_object
         if source is self.problems:
@@ -329,8 +357,13 @@ class Reconciler:
         self._by_object = (self.problems, cached)
         return cached
 
+    def _told_otherwise(self) -> set[str]:
+        """The groups whose objects have other problems than before: their messages say so."""
+        before, now = self._by_object[1], self._problems_by_object()
+        return {owner.rpartition("/")[2] for owner in before.keys() | now.keys() if before.get(owner) != now.get(owner)}
+
     def _patch(self, group: Group, shown: Shown) -> PatchObject | None:
-        told = state_text(group, self.loans.of(group.name))
+        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1])
         return patch(shown, figures_of(group, group.runtime), group.used, told)
 
 

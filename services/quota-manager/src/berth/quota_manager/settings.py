@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from berth.contracts.quota import QuotaRules
 from berth.quota_manager.core.engine import Rules
 from berth.quota_manager.core.slipped import Admission
 from berth.rules.quota_admission.quota import Switches
@@ -44,6 +45,13 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     quota_ignore_terminating: Annotated[
         bool, Meta(description="ElasticQuotaImmediateIgnoreTerminatingPod: pods count until deletion is requested")
     ] = False
+    quota_ignore_overhead: Annotated[
+        bool, Meta(description="ElasticQuotaIgnorePodOverhead: the overhead of a pod is charged to no group")
+    ] = False
+    quota_check_parents: Annotated[
+        bool,
+        Meta(description="enableCheckParentQuota: the runtime of each group above binds, not its max alone"),
+    ] = False
     quota_strict_keys: Annotated[
         bool, Meta(description="report quotas whose max names other resources than their parent's (else: further ones)")
     ] = False
@@ -69,6 +77,11 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         return Rules(
             scales_min=self.quota_scale_min,
             guarantees_use=self.quota_guarantee_usage,
-            uses_default=self.quota_default_group,
             uses_runtime=self.quota_runtime,
+            charging=QuotaRules(
+                uses_default=self.quota_default_group,
+                ignores_overhead=self.quota_ignore_overhead,
+                ignores_terminating=self.quota_ignore_terminating,
+                checks_parents=self.quota_check_parents,
+            ),
         )

@@ -36,7 +36,6 @@ class Shell(Manager[Settings, Reconciler]):
         reconciler = Reconciler(
             settings.rules,
             on_news=lambda: self.changed.mark(EVERYTHING),
-            ignores_deleting=settings.quota_ignore_terminating,
             interval_s=settings.writeback_interval_s,
             retry_s=settings.writeback_retry_s,
             grace_s=settings.overuse_grace_s,

@@ -35,9 +35,7 @@ EVERYTHING: Final = "everything"
 class StateView:
     """STATE as quotas see it: pods and nodes go straight into the engine's books, quotas also into `shown`."""
 
-    def __init__(
-        self, engine: Engine, slipped: Slipped, *, on_news: Callable[[], None], ignores_deleting: bool = False
-    ) -> None:
+    def __init__(self, engine: Engine, slipped: Slipped, *, on_news: Callable[[], None]) -> None:
         self.shown: dict[str, Shown] = {}
         """What each ElasticQuota shows of itself, by STATE key."""
         self.seen_again: set[str] = set()
@@ -46,7 +44,6 @@ class StateView:
         self._engine = engine
         self._slipped = slipped
         self._on_news = on_news
-        self._ignores_deleting = ignores_deleting
         self.profiles = Profiles()
         self.objects = QuotaObjects()
         self.namespaces: set[str] = set()
@@ -109,7 +106,7 @@ class StateView:
             self._on_news()
 
     def _pod(self, key: str, value: bytes) -> None:
-        booked = read_pod(decode(value, PodView), ignores_deleting=self._ignores_deleting)
+        booked = read_pod(decode(value, PodView), self._engine.rules.charging)
         if booked is None:
             self._engine.book.remove(key)
         else:

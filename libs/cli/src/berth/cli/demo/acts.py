@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from berth.cli.demo.gathered import gathered
 from berth.cli.demo.grants import grants_of, shared_minor
 from berth.cli.demo.inside import illness, own_cpus, side_by_side
 from berth.cli.demo.lending import give_back
@@ -145,6 +146,28 @@ async def preemption(stage: Stage, plot: Scenario) -> bool:
     return urgent.node == node and len(left) == 1 and f"nominated to {node}, waiting for {left[0]}" in said
 
 
+async def displacing(stage: Stage, plot: Scenario) -> bool:
+    """Two full nodes: a whole job leaves them, and one of higher priority gets its places, or neither happens."""
+    await stage.create(plot.field)
+    lower = [stage.watch.expect(name) for name in await stage.create(plot.sweep)]
+    await stage.until(lambda: all(fate.node for fate in lower))
+    stage.tell("gang", "sweep", f"placed {sum(bool(fate.node) for fate in lower)}/{len(lower)}", "field")
+    members = await stage.create(plot.deadline)
+    fates = [stage.watch.expect(name) for name in members]
+    noted = names.ANNOTATION_NOMINATED
+    await stage.until(lambda: all(fate.node or noted in fate.annotations for fate in fates))
+    answer = await stage.why(members[0].partition("/")[2])
+    said = answer.message if answer else ""
+    stage.tell("displacing", "deadline", "waits", "nominated, all of it")
+    stage.more("because", said or "no reason")
+    await stage.until(lambda: all(fate.node for fate in fates))
+    left = [fate for fate in lower if names.ANNOTATION_EVICTED_FOR in fate.annotations]
+    stage.tell("gang", "sweep", f"left {len(left)}/{len(lower)}", "for deadline")
+    placed = [fate for fate in fates if fate.node]
+    stage.tell("gang", "deadline", f"placed {len(placed)}/{len(fates)}", "field")
+    return len(placed) == len(fates) and len(left) == len(lower) and "waiting for default/sweep-0" in said
+
+
 async def over_quota(stage: Stage, plot: Scenario) -> bool:
     """There is capacity on the nodes, but not in the quota."""
     return await _refused(stage, plot.over_quota, "quota")
@@ -173,11 +196,13 @@ async def late(stage: Stage, plot: Scenario) -> bool:
 ACTS: Final = (
     Act("a batch of independent pods is placed", batch),
     Act("a gang is placed whole, by one plan", gang),
+    Act("a gang is gathered in one domain of the network", gathered),
     Act("two pods share one GPU", shared),
     Act("a reservation is used by its owner", reservation),
     Act("pods that keep apart are in different zones, and one too many waits", apart),
     Act("a pod gets a volume where it goes, once its claim is there", volume),
     Act("a pod of lower priority leaves for one of higher priority, which waits for it", preemption),
+    Act("a job makes a whole job of lower priority leave", displacing),
     Act("a pod has CPUs to itself, whole cores of one NUMA node", own_cpus),
     Act("a pod gets a card and a virtual function of a NIC side by side", side_by_side),
     Act("a card that falls ill is given to nobody until it is well", illness),

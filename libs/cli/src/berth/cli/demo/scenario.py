@@ -31,6 +31,8 @@ STORAGE_CLASS: Final = "disks"
 SPOT: Final = "demo.berth.sh/spot"
 """Label and taint of the node on which pods make way for another."""
 SPOT_PODS: Final = 2
+FIELD: Final = 2
+"""Nodes on which a job makes way for another one."""
 PRIORITY_CLASS: Final = "koord-prod"
 
 
@@ -52,6 +54,9 @@ class Scenario(NamedTuple):
     spot: Json
     reports: list[Json]
     urgent: Json
+    field: list[Json]
+    sweep: list[Json]
+    deadline: list[Json]
     over_quota: Json
     bad_input: Json
     unsupported: Json
@@ -70,6 +75,7 @@ class Scenario(NamedTuple):
     def pods(self) -> int:
         """How many pods there are in all."""
         manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.reports, *self.alone, *self.late]
+        manifests += [*self.sweep, *self.deadline]
         return sum(1 for each in manifests if each["kind"] == "Pod")
 
 
@@ -104,6 +110,9 @@ def scenario(nodes: int, seed: int) -> Scenario:
         spot=_spot("spot"),
         reports=[_on_spot(f"report-{number}", "koord-batch") for number in range(SPOT_PODS)],
         urgent=_on_spot("urgent", PRIORITY_CLASS),
+        field=[_spot(f"field-{number}", "field") for number in range(FIELD)],
+        sweep=_job_on_field("sweep", "koord-batch"),
+        deadline=_job_on_field("deadline", PRIORITY_CLASS),
         over_quota=_pod("train-b", PodRequest(16_000, 65_536, 2 * SPARE_GPUS), labels={names.LABEL_QUOTA_NAME: QUOTA}),
         bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
         unsupported=_claims("claims"),
@@ -201,21 +210,42 @@ def _stored(name: str, claim: str) -> Json:
     return manifest
 
 
-def _spot(name: str) -> Json:
+def _job_on_field(name: str, priority_class: str) -> list[Json]:
+    """A strict gang whose members fill the nodes of the field, one each."""
+    group: Json = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"minMember": FIELD},
+    }
+    members = []
+    for number in range(FIELD):
+        labels = {names.LABEL_POD_GROUP: name}
+        request = PodRequest(2_000 * SPOT_PODS, 2_048)
+        manifest = _pod(f"{name}-{number}", request, labels=labels, priority_class=priority_class)
+        members.append(_on(manifest, "field"))
+    return [group, *members]
+
+
+def _spot(name: str, value: str = "true") -> Json:
     """A node for `SPOT_PODS` pods that ask for it."""
     amounts = {"cpu": str(2 * SPOT_PODS), "memory": "16Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {SPOT: "true", "kubernetes.io/hostname": name}},
-        "spec": {"taints": [{"key": SPOT, "value": "true", "effect": "NoSchedule"}]},
+        "metadata": {"name": name, "labels": {SPOT: value, "kubernetes.io/hostname": name}},
+        "spec": {"taints": [{"key": SPOT, "value": value, "effect": "NoSchedule"}]},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
 
 
 def _on_spot(name: str, priority_class: str) -> Json:
-    manifest = _pod(name, PodRequest(2_000, 2_048), priority_class=priority_class)
-    manifest["spec"]["nodeSelector"] = {SPOT: "true"}
+    return _on(_pod(name, PodRequest(2_000, 2_048), priority_class=priority_class), "true")
+
+
+def _on(manifest: Json, value: str) -> Json:
+    """The pod for nodes with this value of the label alone."""
+    manifest["spec"]["nodeSelector"] = {SPOT: value}
     manifest["spec"]["tolerations"] = [{"key": SPOT, "operator": "Exists"}]
     return manifest
 

@@ -55,6 +55,8 @@ class Evictions:
         """By plan and uid of the beneficiary: the nomination under the uid of each victim."""
         self._members: dict[str, dict[str, Decision]] = {}
         """By plan: its nominations, by uid of the beneficiary."""
+        self._begun: set[str] = set()
+        """Plans under which somebody was made to leave for a gang."""
         self._attempts: dict[str, int] = {}
         self._priorities: dict[str, int] = {}
         self._hears_looks = False
@@ -191,9 +193,10 @@ class Evictions:
             self._verdicts.add("I11b", subject, f"{who}: {text}")
 
     def _judge_gang(self, decision: Decision, who: str, subject: str) -> None:
-        """E8: all members of the gang for which it leaves are nominated, and waited until a moment ago."""
-        if decision.gang is None:
+        """E8: when the first leaves for a gang all its members are nominated, and waited until a moment ago."""
+        if decision.gang is None or decision.plan in self._begun:
             return
+        self._begun.add(decision.plan)
         self._verdicts.judged("I34")
         members = self._members[decision.plan].values()
         over = [self._over_s.get((each.uid, each.attempt)) for each in members]

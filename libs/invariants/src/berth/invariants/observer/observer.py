@@ -30,6 +30,7 @@ from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.gathered import Gathered
 from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
@@ -118,6 +119,7 @@ class Observer:
         self._named = Named(self.verdicts, self._sight)
         self._picked = Picked(self.capacity, self.verdicts)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
+        self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
@@ -142,6 +144,7 @@ class Observer:
                 self._named.decided,
                 self._picked.decided,
                 self._partitions.decided,
+                self._gathered.decided,
                 self._pools.decided,
             ),
             seen=self._seen,
@@ -161,8 +164,9 @@ class Observer:
             "devices": self._see_device,
             "noderesourcetopologies": self._cores.see_topology,
             "elasticquotas": limits.see_quota,
+            "podgroups": self._see_group,
+            "clusternetworktopologies": self._gathered.see_topology,
             "elasticquotaprofiles": self._pools.see_profile,
-            "podgroups": self.gangs.see_group,
             "leases": limits.see_lease,
             "persistentvolumeclaims": self._volumes.see_claim,
             "persistentvolumes": self._volumes.see_volume,
@@ -359,6 +363,7 @@ class Observer:
             self._cores.bound(pod)
             if decision is not None:
                 self.gangs.begins(pod, decision, self.view)
+                self._gathered.bound(pod, decision)
                 self._volumes.bound(pod, decision)
         if pod.gang:
             self.gangs.see(pod)
@@ -388,7 +393,12 @@ class Observer:
         self._volumes.see_node(data, deleted)
         self._cores.see_node(data, deleted)
         self._partitions.see_node(data, deleted)
+        self._gathered.see_node(data, deleted)
         self._pools.see_node(data, deleted)
+
+    def _see_group(self, data: Json, deleted: bool) -> None:
+        self.gangs.see_group(data, deleted)
+        self._gathered.see_group(data, deleted)
 
     def _see_device(self, data: Json, deleted: bool) -> None:
         self._limits.see_device(data, deleted)

@@ -15,6 +15,12 @@ TOP: Final = 24
 """So many of the most promising gangs are tried."""
 
 
+def steps(count: int) -> Callable[[], bool]:
+    """There is time for so many steps."""
+    left = iter(range(count))
+    return lambda: next(left, None) is not None
+
+
 def improved(problem: JobProblem, plan: JobPlan, has_time: Callable[[], bool]) -> JobPlan:
     """A plan that costs no more. The same problem and number of steps give the same plan."""
     ground = Ground(problem, is_exact=True)

@@ -10,6 +10,7 @@ from berth.invariants import Finding, World
 from berth.invariants.facts import Facts, amounts_of
 from berth.resources.amounts import Amounts, add_into
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
+from berth.rules.quota_payer import payer_of
 
 DEPTH_MAX = 64
 CLAIMS = names.ANNOTATION_QUOTA_NAMESPACES
@@ -55,13 +56,14 @@ def _shape(groups: Groups) -> object:
 
 def _held(world: World, groups: Groups) -> dict[str, Held]:
     """By uid of each bound pod of a group."""
-    payers = QuotaMap.of_claims(
+    payers = QuotaMap(
         QuotaClaim(each.metadata.name, each.metadata.namespace, parse_namespaces(each.metadata.annotations or {})[0])
         for each in world.quotas
     )
     found = {}
     for pod in Facts(world).pods.values():
-        group = payers.group_of(pod.labels.get(names.LABEL_QUOTA_NAME), pod.key[0])
+        paid = pod.annotations.get(names.ANNOTATION_QUOTA, "") if pod.node else ""
+        group = payer_of(payers, paid, pod.labels.get(names.LABEL_QUOTA_NAME), pod.key[0])
         if group is not None and group in groups and pod.is_live and pod.node:
             found[pod.uid] = (group, pod.amounts)
     return found

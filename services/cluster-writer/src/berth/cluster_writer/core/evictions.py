@@ -70,6 +70,7 @@ class Outlook(NamedTuple):
     `why_unfit(beneficiary, object)`: why it may not go to its node any more, victims or not; `why_stays(victim)`: why
     that pod is nobody's victim. `refusals` are the reasons for which the API server refused a request, by uid of the
     victim or beneficiary, or under `ANYBODY`. `free_for_s`: for how many seconds nobody has been in its way any more.
+    `wait_s`: how many seconds the nomination of a gang may stand, `goes_on(members)`: whether these are enough for it.
     """
 
     is_read: bool
@@ -77,6 +78,8 @@ class Outlook(NamedTuple):
     why_stays: Callable[[Pod], str]
     refusals: Mapping[str, str] = {}
     free_for_s: float = 0.0
+    wait_s: float | None = None
+    goes_on: Callable[[Sequence[Decision]], bool] = lambda current: False
 
 
 def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: float) -> EvictionStep:
@@ -95,9 +98,15 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
     if any(through < victim.version for victim in first.victims):
         return WAIT
     size = first.gang.size if first.gang is not None else 1
-    if not len(current) == len(members) == size:
-        return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
     victims = _victims(first, book)
+    is_whole = len(current) == len(members) == size
+    # Before the first deletion one member that is lost ends it all; afterwards the others go on if they are enough.
+    if not is_whole and not (_has_begun(first, victims, book) and outlook.goes_on(current)):
+        return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
+    stands_s = now_s - first.decided_ms / 1_000 if first.decided_ms else 0.0
+    if outlook.wait_s is not None and stands_s > outlook.wait_s:
+        reason = f"the waiting time of its gang, {outlook.wait_s:.0f} s, is over"
+        return EvictionStep(Stage.GIVE_UP, current, reason=reason)
     waits = tuple(victim for victim in victims if not victim.deleting)
     stuck = {victim.uid: why for victim in victims if (why := never_leaves(victim, now_s))}
     if stuck:
@@ -111,6 +120,16 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
     if not outlook.is_read:
         return WAIT
     return _why_not(current, waits, book, outlook) or _proceed(current, waits, book)
+
+
+def _has_begun(decision: Decision, victims: Sequence[Pod], book: Book) -> bool:
+    """Whether one of its victims is leaving under its mark."""
+    return any(
+        victim.deleting
+        and (mark := book.marks.of((victim.namespace, victim.name))) is not None
+        and mark.plan == decision.plan
+        for victim in victims
+    )
 
 
 def _refused(current: tuple[Decision, ...], waits: tuple[Pod, ...], refusals: Mapping[str, str]) -> EvictionStep | None:
@@ -153,7 +172,8 @@ def _proceed(current: tuple[Decision, ...], waits: tuple[Pod, ...], book: Book) 
     unmarked: list[Pod] = []
     for victim in sorted(waits, key=lambda each: each.uid):
         its = book.marks.of((victim.namespace, victim.name))
-        if its is None:
+        if its is None or (its != mark and its.plan == mark.plan):
+            # Of a gang the first member that waits stands in the mark: that may be another one by now.
             unmarked.append(victim)
         elif its != mark:
             # Every plan marks in this order, so that of two that share victims one has all of them.

@@ -1,8 +1,9 @@
 """May the object still go to the node that was decided for it?
 
 A decision can be minutes old when its bind gets through. What the solver went by is looked at once more: that the node
-is the one that was chosen, that no cordon or taint keeps the object off it (unless its profile looks at none), and that
-what it grants is there, healthy, still the same device, and not kept out by the node's annotation.
+is the one that was chosen and lies in the domain of its gang, that no cordon or taint keeps the object off it (unless
+its profile looks at none), and that what it grants is there, healthy, still the same device, and not kept out by the
+node's annotation.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from berth.cluster_writer.core.gangs import strays
 from berth.cluster_writer.core.handing import OFF, bind_of, given_by, handed
 from berth.contracts import names
 from berth.contracts.base import Problem
@@ -39,6 +41,9 @@ def unfit(
     """
     if decision.node_uid and decision.node_uid != node.uid:
         return f"node {node.name} was deleted and has registered anew"
+    strayed = strays(decision, node)
+    if strayed:
+        return strayed
     if node.unschedulable or node.taints:
         tolerations = Tolerations(template.tolerations)
         asks_cordon, asks_taints = (name not in decision.unasked for name in ("NodeUnschedulable", "TaintToleration"))

@@ -1,19 +1,23 @@
 """May a plan begin (R9)? A strict gang begins only when every member's decision is there and current.
 
 Once a member is bound under the plan, the gang has begun: it goes on with the rest, whatever happens. A plan holds many
-pods, and several gangs: those that cannot begin are given up, everything else in the plan begins without them.
+pods, and several gangs: those that cannot begin are given up, everything else in the plan begins without them. Where
+its members have to lie in one domain of the network, their nodes still do, by their labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Pod, Reservation
+from berth.contracts.state import Node, Pod, Reservation
+from berth.rules.network_topology.domain import lies_in, shown
 from berth.transaction.book import FINISHED_PHASES, Book
+
+NO_NODES: Final[Mapping[str, Node]] = {}
 
 
 class Start(Enum):
@@ -38,14 +42,18 @@ class GangCheck(NamedTuple):
 GO = GangCheck(Start.GO)
 
 
-def check_plan(plan: str, book: Book, begun: Collection[tuple[str, str]] = ()) -> GangCheck:
+def check_plan(
+    plan: str, book: Book, begun: Collection[tuple[str, str]] = (), nodes: Mapping[str, Node] = NO_NODES
+) -> GangCheck:
     """Look at every strict gang of the plan; `begun`: plan and name of gangs that are known to have begun."""
     decisions = [book.ledger.decisions[name].decision for name in sorted(book.ledger.members.get(plan, ()))]
     gangs: dict[str, list[Decision]] = {}
     for decision in decisions:
         if decision.gang is not None and decision.gang.strict:
             gangs.setdefault(decision.gang.name, []).append(decision)
-    checks = [_check_gang(name, members, plan, book) for name, members in gangs.items() if (plan, name) not in begun]
+    checks = [
+        _check_gang(name, members, plan, book, nodes) for name, members in gangs.items() if (plan, name) not in begun
+    ]
     waiting = next((check for check in checks if check.start is Start.WAIT), None)
     broken = [check for check in checks if check.start is Start.WITHDRAW]
     if waiting or not broken:
@@ -60,7 +68,7 @@ def check_plan(plan: str, book: Book, begun: Collection[tuple[str, str]] = ()) -
     )
 
 
-def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> GangCheck:
+def _check_gang(name: str, members: list[Decision], plan: str, book: Book, nodes: Mapping[str, Node]) -> GangCheck:
     seen = [book.seen((member.namespace, member.name)) for member in members]
     if any(obj is not None and obj.node and obj.plan == plan for obj in seen):
         return GO
@@ -74,10 +82,20 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
         if obj is not None and obj.uid == member.uid and obj.attempt == member.attempt and _can_be_bound(obj)
     )
     size = members[0].gang.size if members[0].gang else len(members)
-    if len(members) == size and len(current) == size:
+    strayed = next((why for each in members if (why := strays(each, nodes.get(each.node)))), "")
+    if len(members) == size and len(current) == size and not strayed:
         return GO
-    reason = f"strict gang {name}: {len(current)} of {size} members are there"
+    reason = f"strict gang {name}: {strayed or f'{len(current)} of {size} members are there'}"
     return GangCheck(Start.WITHDRAW, current, reason, tuple(members))
+
+
+def strays(decision: Decision, node: Node | None) -> str:
+    """That the node lies no longer in the domain that the decision's gang has to stay in; empty: it does, or there is
+    none."""
+    domain = decision.gang.domain if decision.gang is not None else None
+    if domain is None or node is None or lies_in(domain, node.name, node.labels):
+        return ""
+    return f"node {node.name} is not in {shown(domain)} any more"
 
 
 def _can_be_bound(obj: Pod | Reservation) -> bool:

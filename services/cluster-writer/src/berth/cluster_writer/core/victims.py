@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, PodGroup
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
 from berth.rules.preemption import why_protected
-from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Name
 
 STRICT = "Strict"
@@ -67,21 +68,9 @@ def why_stays(
 
 
 def strict_gang_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
-    """What holds for the strict gang of a pod: a PodGroup speaks for its members, without one they speak for
-    themselves."""
-    config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
-    if config is None:
-        return None
-    group = groups.get((pod.namespace, config.name))
-    if group is not None:
-        config = gang_of_pod_group(
-            group.namespace,
-            group.name,
-            min_member=group.min_member,
-            schedule_timeout_s=group.schedule_timeout_s,
-            annotations=group.annotations,
-        )
-    return config if config.mode == STRICT else None
+    """What holds for the strict gang of a pod; None: it is in none."""
+    config = _config_of(pod, groups)
+    return config if config is not None and config.mode == STRICT else None
 
 
 def leaving_together(victims: Sequence[Pod], groups: Mapping[tuple[str, str], PodGroup]) -> list[list[Pod]]:
@@ -91,3 +80,53 @@ def leaving_together(victims: Sequence[Pod], groups: Mapping[tuple[str, str], Po
         config = strict_gang_of(victim, groups)
         found.setdefault(config.id if config is not None else victim.uid, []).append(victim)
     return list(found.values())
+
+
+def wait_s_of(members: Sequence[Decision], book: Book, groups: Mapping[tuple[str, str], PodGroup]) -> float | None:
+    """How many seconds a gang may wait with its places (`waiting-time`); None: it is no gang, or is not known."""
+    if members[0].gang is None:
+        return None
+    configs = [_config_of(pod, groups) for each in members if (pod := _pod_of(each, book)) is not None]
+    return min((config.wait_s for config in configs if config is not None), default=None)
+
+
+def goes_on(
+    current: Sequence[Decision], book: Book, groups: Mapping[tuple[str, str], PodGroup], running: RunningGangs
+) -> bool:
+    """Whether these members, with those that run, are as many as every gang of their group needs."""
+    ref = current[0].gang
+    if ref is None:
+        return True
+    there: dict[str, int] = {}
+    minimum: dict[str, int | None] = {}
+    for each in current:
+        pod = _pod_of(each, book)
+        config = _config_of(pod, groups) if pod is not None else None
+        if config is not None:
+            there[config.id] = there.get(config.id, 0) + 1
+            minimum[config.id] = config.min_member
+    for gang_id in ref.name.split(","):
+        needed = minimum.get(gang_id)
+        if needed is None or there[gang_id] + sum(1 for _ in running.staying(gang_id)) < needed:
+            return False
+    return True
+
+
+def _pod_of(decision: Decision, book: Book) -> Pod | None:
+    pod = book.pods.get((decision.namespace, decision.name))
+    return pod if pod is not None and pod.uid == decision.uid else None
+
+
+def _config_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
+    """What holds for the gang of a pod: a PodGroup speaks for its members, without one they speak for themselves."""
+    config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+    group = groups.get((pod.namespace, config.name)) if config is not None else None
+    if group is None:
+        return config
+    return gang_of_pod_group(
+        group.namespace,
+        group.name,
+        min_member=group.min_member,
+        schedule_timeout_s=group.schedule_timeout_s,
+        annotations=group.annotations,
+    )

@@ -74,7 +74,9 @@ class Holdings:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.facts = facts_of(self.nodes, self._pod)
+        self.gangs = Gangs()
+        self.facts = facts_of(self.nodes, self._pod, self.gangs, self._place_of)
+        self.network = self.facts.network
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
@@ -91,8 +93,7 @@ class Holdings:
         """Called when there are other sizes of virtual NPUs, or other problems with them."""
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
-        self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
-        self.gangs = Gangs()
+        self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.charge)
         self.budgets: dict[Name, Budget] = {}
         """Those that protect somebody."""
         self.eviction_inputs = Inputs()
@@ -150,6 +151,14 @@ class Holdings:
     def _pod(self, name: Name) -> Pod | None:
         seen = self.book.seen(name)
         return seen if isinstance(seen, Pod) else None
+
+    def _place_of(self, name: Name) -> str:
+        """The node of a pod, decided or bound; empty: it has none."""
+        pod = self._pod(name)
+        if pod is not None and pod.node:
+            return pod.node
+        decision = self.book.open_decision(name)
+        return decision.node if decision is not None and not decision.nominates else ""
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self.capacity.on_change(claim, added)

@@ -1,4 +1,4 @@
-"""INVENTORY: the devices, CPUs and NUMA nodes of nodes, and how new STATE says that they are."""
+"""INVENTORY: the devices, CPUs and NUMA nodes of nodes, how new STATE says that they are, and the network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.network import NetworkLayers, NodeDomains
 from berth.contracts.state import (
     Device,
     NodeResourceTopology,
@@ -30,11 +31,19 @@ class InventoryBucket(Holdings):
             node = subjects.unescape(rest)
             self.topologies.publish(node, None if deleted else decode(value, NodeTopology))
             self._count_cores(node)
+        elif kind == "network":
+            self.capacity_came_back |= self.network.see_layers(None if deleted else decode(value, NetworkLayers))
+        elif kind == "domains":
+            node, domains = subjects.unescape(rest), None if deleted else decode(value, NodeDomains)
+            if domains is not None and domains.node != node:
+                raise InvalidMessage("node", "is not the name in the key")
+            self.capacity_came_back |= self.network.see_domains(node, domains)
 
     def reset_inventory(self) -> None:
         """INVENTORY starts over: no devices and no CPUs until they are read again."""
         self.inventories.reset()
         self.topologies.reset()
+        self.network.reset()
         for name in self.nodes.names:
             self._count_devices(name)
             self._count_cores(name)

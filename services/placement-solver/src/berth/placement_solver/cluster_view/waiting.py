@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from berth.contracts.base import Reason
 from berth.contracts.state import (
     Pod,
@@ -10,9 +12,10 @@ from berth.contracts.state import (
 from berth.placement_solver.cluster_view.holdings import Holdings
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.groups import Gang, Readiness, pods_of
-from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
 
@@ -28,6 +31,10 @@ class WaitingRules(Holdings):
     def renewed(self, unit: Unit) -> Unit:
         """The unit with what constraints say of its candidates by now."""
         return self._batches.renewed(unit)
+
+    def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
+        """Those of some objects that wait, as they would be taken."""
+        return self._batches.candidates(listed)
 
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes), self.nodes.renamed)
@@ -151,8 +158,10 @@ class WaitingRules(Holdings):
         """
         if any(reason.code in ("quota", "QuotaTree") for reason in waiting.reasons):
             return True
-        payer = self.payers.of(waiting.object) if isinstance(waiting.object, Pod) else None
-        return payer is not None and self.quotas.is_promised(payer, waiting.template.requests)
+        if not isinstance(waiting.object, Pod):
+            return False
+        payer, free = self.payers.of(waiting.object), self.payers.free_of(waiting.object)
+        return payer is not None and self.quotas.is_promised(payer, charged(waiting.template.requests, free))
 
 
 def _waits_for_defaults(waiting: Waiting) -> bool:

@@ -6,7 +6,7 @@ to be judged by something that is still on its way goes back into the queue unti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from berth.placement_solver.core.reasons import refusals_of
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.rules.reservation_match import reservation_request_of
+from berth.transaction.claims import Name
 
 
 class Batches:
@@ -76,7 +77,7 @@ class Batches:
             elif not gangs:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
             else:
-                unit = self._group_unit(waiting, gangs)
+                unit = self._group_unit(waiting, gangs, now)
                 units.append(unit)
                 taken += len(unit.candidates) - 1
         return units, held_back
@@ -89,9 +90,9 @@ class Batches:
         waiting.message = reason.message
         self._queue.hold(waiting, (reason,), now, until=wait.until)
 
-    def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
-        self._queue.pull([first.name])
-        pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting))}
+    def _group_unit(self, first: Waiting, gangs: Sequence[Gang], now: float) -> Unit:
+        self._queue.pull([first.name], now)
+        pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting), now)}
         pulled.setdefault(first.name, first)
         gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
         index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
@@ -106,6 +107,10 @@ class Batches:
             needed={gang.id: self._gangs.needed(gang) for gang in gangs},
             strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
+
+    def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
+        """Those of some objects that wait, as they would be taken."""
+        return [self._candidate(self._queue.waiting[name]) for name in listed if name in self._queue.waiting]
 
     def renewed(self, unit: Unit) -> Unit:
         """The unit with what constraints say of its candidates by now: it was taken a while ago."""
@@ -138,4 +143,5 @@ class Batches:
             seen_ms=waiting.seen_ms,
             asked=compiled.asked,
             refusals=refusals_of(compiled),
+            uncharged=self._payers.free_of(obj),
         )

@@ -151,7 +151,7 @@ class Capacity:
         if claim.by_kubelet:
             self.nodes.counts.know(row, claim.amounts, sign)
         if claim.quota:
-            self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
+            self.quotas.charge(claim.quota, claim.charged, sign, non_preemptible=claim.non_preemptible)
 
     def _apply_reservation(self, claim: Claim, sign: int) -> None:
         if sign > 0:

@@ -38,11 +38,6 @@ DEVICE_ANNOTATIONS: Final = (
     names.ANNOTATION_GPU_SPLIT,
 )
 """Annotations that say more about the devices that a pod asks for."""
-UNSUPPORTED_ANNOTATIONS: Final = (
-    names.ANNOTATION_TOPOLOGY_SELECTOR,
-    names.ANNOTATION_GANG_TOPOLOGY,
-)
-"""Annotations that change where a pod may go, in ways that Berth does not honour yet."""
 DEVICE_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that do."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
@@ -142,8 +137,7 @@ class ClassTable:
 
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
-        noted = (*UNSUPPORTED_ANNOTATIONS, *DEVICE_ANNOTATIONS)
-        notes = {name: template.annotations[name] for name in noted if name in template.annotations}
+        notes = {name: template.annotations[name] for name in DEVICE_ANNOTATIONS if name in template.annotations}
         notes |= {name: template.labels[name] for name in DEVICE_LABELS if name in template.labels}
         notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
         rules = self._profiles.of(template.scheduler)
@@ -226,9 +220,6 @@ class ClassTable:
 def _beyond(template: PodTemplate) -> Iterator[str]:
     """Paths of what the pod asks for and Berth does not do yet."""
     yield from template.constraints
-    for name in UNSUPPORTED_ANNOTATIONS:
-        if name in template.annotations:
-            yield f"metadata.annotations[{name}]"
     for name, value in UNSUPPORTED_VALUES:
         if template.labels.get(name) == value:
             yield f"metadata.labels[{name}]={value}"

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.images import Images
+from berth.placement_solver.core.network import Network
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import NpuTemplates
@@ -17,6 +19,7 @@ from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.loads import Loads
 from berth.placement_solver.core.tallies.peers import Peers
+from berth.placement_solver.core.tallies.relatives import Relatives
 from berth.placement_solver.core.tallies.scored import ScoredTally
 from berth.placement_solver.core.tallies.volumes import VolumesTally
 from berth.placement_solver.core.volume_fits import FreeVolumes
@@ -41,23 +44,32 @@ class Facts(NamedTuple):
     selectors: PodSelectors
     loads: Loads
     npu_templates: NpuTemplates
+    network: Network
+    relatives: Relatives
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """What is charged with each claim."""
-        return (self.scored, self.peers, self.used_volumes, self.loads)
+        return (self.scored, self.peers, self.used_volumes, self.loads, self.relatives)
 
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod is shown, shown otherwise, or (None) gone: what its claim was charged for may be another thing now."""
         if pod is not None:
             self.scored.see(name, pod)
+            self.relatives.see(name, pod)
         self.peers.see(name, pod)
         self.used_volumes.see(name, pod)
         self.loads.see(name, pod)
 
 
-def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
-    """All facts over these nodes; `objects` shows the pod of a name, as it is now."""
+def facts_of(
+    nodes: Nodes,
+    objects: Callable[[Name], Pod | None],
+    gangs: Gangs | None = None,
+    place_of: Callable[[Name], str] = lambda name: "",
+) -> Facts:
+    """All facts over these nodes; `objects` shows the pod of a name, as it is now, and `place_of` its node, decided or
+    bound."""
     volumes = Volumes()
     domains, peers = LabelDomains(nodes), Peers(nodes)
     labels, used_volumes = NodeLabels(nodes), VolumesTally(nodes, volumes, objects)
@@ -76,4 +88,6 @@ def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
         PodSelectors(),
         Loads(nodes, objects),
         NpuTemplates(),
+        Network(nodes, gangs or Gangs(), place_of),
+        Relatives(nodes, objects),
     )

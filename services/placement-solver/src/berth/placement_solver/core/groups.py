@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from berth.contracts import names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.state import Pod, PodGroup
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
 from berth.rules.gang_permit import GangMembers, members_lacking
+from berth.rules.preemption import REASONS
+from berth.rules.queue_admission import GangState, admission, goes_alone, group_lacks
 from berth.transaction.claims import Name
+
+GROUPS_FIELD: Final = f"metadata.annotations[{names.ANNOTATION_GANG_GROUPS}]"
 
 
 @dataclass(eq=False)
 class Gang:
     """A gang: its settings, its members that have not ended, which of them are placed (decided or bound) and bound.
 
-    `has_begun` never goes back: from the first bound member on, the group counts as satisfied.
+    From the first bound member on it `has_begun`, and the group counts as satisfied. That ends only when Berth has made
+    all of it leave: members that leave for others are bound no longer, and with the last of them it begins anew.
     """
 
     id: str
@@ -32,7 +38,13 @@ class Gang:
     nominated: set[Name] = field(default_factory=set)
     """Members that wait for others to leave, and may not be placed before."""
     bound: set[Name] = field(default_factory=set)
+    leaving: set[Name] = field(default_factory=set)
+    """Members that leave for others: neither placed nor bound any more, and still there."""
     has_begun: bool = False
+    displaced: str = ""
+    """The plan for which all of it was made to leave last, as its PodGroup says."""
+    is_ending: bool = False
+    """That plan was seen, and members that were bound then may still be."""
     by_group_object: bool = False
     by_member: dict[Name, GangConfig] = field(default_factory=dict)
     """What members say that is usable."""
@@ -64,6 +76,10 @@ class Gangs:
         gang = self.gangs.setdefault(gang_id, Gang(gang_id))
         gang.by_group_object = group is not None
         if group is not None:
+            displaced = group.annotations.get(names.ANNOTATION_DISPLACED, "")
+            if displaced != gang.displaced:
+                gang.displaced, gang.is_ending = displaced, bool(displaced)
+                _end(gang)
             gang.config = gang_of_pod_group(
                 namespace,
                 name,
@@ -102,18 +118,13 @@ class Gangs:
         else:
             gang.by_member.pop(name, None)
         _settle(gang)
-        if pod.node:
-            gang.bound.add(name)
-        else:
-            gang.bound.discard(name)
-        if nominated and not pod.node:
-            gang.nominated.add(name)
-        else:
-            gang.nominated.discard(name)
-        if pod.node or decided:
-            gang.placed.add(name)
-        else:
-            gang.placed.discard(name)
+        leaves = bool(pod.node) and pod.deleting and pod.disruption in REASONS
+        _put(gang.leaving, name, leaves)
+        _put(gang.bound, name, bool(pod.node) and not leaves)
+        if leaves and not gang.bound:
+            gang.has_begun = False
+        _put(gang.nominated, name, nominated and not pod.node)
+        _put(gang.placed, name, (bool(pod.node) or decided) and not leaves)
         return wanted_id
 
     def gang_of(self, name: Name) -> Gang | None:
@@ -156,34 +167,60 @@ class Gangs:
 
     def readiness(self, group_id: str) -> Readiness:
         """May this group be tried now?"""
-        for gang_id in group_id.split(","):
-            gang = self.gangs.get(gang_id)
-            if gang is None:
-                return _no(f"gang {gang_id} of the group is not there", f"create gang {gang_id}")
-            if gang.config is None:
-                return _no(f"gang {gang_id} has no PodGroup yet", f"create PodGroup {gang_id}")
-            if gang.config.min_member is None:
-                problem = _first(gang.config.problems)
-                return _no(f"gang {gang_id}: {problem.field}: {problem.message}", f"correct {problem.field}")
+        ids = group_id.split(",")
+        states = {gang_id: _state_of(self.gangs[gang_id]) for gang_id in ids if gang_id in self.gangs}
+        lack = group_lacks(ids, states)
+        if lack is not None and lack.why != "few":
+            return self._unknown(lack.gang)
         gangs = self.members_of_group(group_id)
         if any(gang.bound or gang.has_begun for gang in gangs):
             for gang in gangs:
                 gang.has_begun = True
-            if all(gang.config and gang.config.match_policy == "once-satisfied" for gang in gangs):
+            if all(goes_alone(_state_of(gang)) for gang in gangs):
                 return Readiness(True, satisfied=True)
         elif any(gang.nominated for gang in gangs):
             return _no(f"gang {group_id} waits for pods to leave", "wait for the pods that are evicted for it")
         elif any(gang.placed for gang in gangs):
             return _no(f"gang {group_id} is about to begin", "wait for the bind of its first members")
-        for gang in gangs:
+        # The queue has one entry of each group, and a round tries all of it at once: no pod is before another one.
+        if lack is not None and admission("", lack.gang, states) != "pass":
+            gang = self.gangs[lack.gang]
             minimum = (gang.config.min_member if gang.config else 0) or 0
-            if len(gang.children) < minimum:
-                missing = minimum - len(gang.children)
-                return _no(
-                    f"gang {gang.id} has {len(gang.children)} of {minimum} members",
-                    f"create {missing} more members of {gang.id}",
-                )
+            there = len(gang.children - gang.leaving)
+            missing = minimum - there
+            return _no(
+                f"gang {gang.id} has {there} of {minimum} members",
+                f"create {missing} more members of {gang.id}",
+            )
         return Readiness(True)
+
+    def _unknown(self, gang_id: str) -> Readiness:
+        """Why a group waits of which a gang is not known, or what it needs is not."""
+        gang = self.gangs.get(gang_id)
+        if gang is None:
+            return _no(
+                f"{GROUPS_FIELD}: gang {gang_id} of the group is not there", f"create gang {gang_id}", GROUPS_FIELD
+            )
+        if gang.config is None:
+            return _no(f"gang {gang_id} has no PodGroup yet", f"create PodGroup {gang_id}")
+        problem = _first(gang.config.problems)
+        return _no(f"gang {gang_id}: {problem.field}: {problem.message}", f"correct {problem.field}")
+
+    def problems(self, gang_id: str) -> list[Problem]:
+        """What is wrong with the settings of a gang: what it says itself, and gangs of its group that are not there, or
+        do not name the same group."""
+        gang = self.gangs.get(gang_id)
+        if gang is None or gang.config is None:
+            return []
+        found = list(gang.config.problems)
+        for other_id in gang.config.group:
+            other = self.gangs.get(other_id)
+            if other is None:
+                found.append(Problem(field=GROUPS_FIELD, message=f"gang {other_id} of the group is not there"))
+            elif other.config is not None and other.config.group != gang.config.group:
+                named = ", ".join(other.config.group)
+                found.append(Problem(field=GROUPS_FIELD, message=f"gang {other_id} names another group: {named}"))
+        return found
 
     def needed(self, gang: Gang) -> int:
         """How many more members have to be placed together for the gang to begin."""
@@ -213,7 +250,9 @@ class Gangs:
         gang.placed.discard(name)
         gang.nominated.discard(name)
         gang.bound.discard(name)
+        gang.leaving.discard(name)
         gang.by_member.pop(name, None)
+        _end(gang)
         _settle(gang)
         if not gang.children and not gang.by_group_object:
             self._drop(gang)
@@ -227,12 +266,34 @@ def pods_of(gangs: Iterable[Gang], waiting: Mapping[Name, object]) -> list[Name]
     return [name for gang in gangs for name in sorted(gang.children) if name in waiting and name not in gang.placed]
 
 
-def _no(message: str, repair: str) -> Readiness:
-    return Readiness(False, reason=Reason(code="gang", message=message, repair=repair))
+def _state_of(gang: Gang) -> GangState:
+    config = gang.config
+    if config is None:
+        return GangState(None, len(gang.children), (gang.id,))
+    return GangState(
+        config.min_member, len(gang.children - gang.leaving), config.group, config.match_policy, gang.has_begun
+    )
+
+
+def _no(message: str, repair: str, at: str = "") -> Readiness:
+    return Readiness(False, reason=Reason(code="gang", message=message, repair=repair, field=at))
 
 
 def _first(problems: tuple[Problem, ...]) -> Problem:
     return problems[0] if problems else Problem(field="metadata.annotations", message="no usable minimum of members")
+
+
+def _put(names_: set[Name], name: Name, is_in: bool) -> None:
+    if is_in:
+        names_.add(name)
+    else:
+        names_.discard(name)
+
+
+def _end(gang: Gang) -> None:
+    """A gang that was made to leave whole begins anew once nobody of it is bound."""
+    if gang.is_ending and not gang.bound:
+        gang.has_begun = gang.is_ending = False
 
 
 def _settle(gang: Gang) -> None:

@@ -1,6 +1,7 @@
 """Which quota group pays for which pod, as QUOTA is now.
 
-A bound pod that carries the name of its group keeps it; for the others the answer changes as groups come and go.
+The answer changes as groups come, go and move, and with the switches of quota-manager; `berth.rules.quota_payer` gives
+it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.quotas import Quotas
+from berth.resources.amounts import Amounts
+from berth.rules.quota_payer import group_in, pays_for, uncharged
 from berth.transaction.book import Book
 
 
@@ -18,19 +21,39 @@ class Payers:
         self._quotas = quotas
 
     def of(self, pod: Pod) -> tuple[str, str] | None:
-        """Tree and name of the group that pays for a pod; None: nobody does."""
-        return self._quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
+        """Tree and name of the group that pays for a pod that is not bound; None: nobody does."""
+        return self._find(pod, "")
 
-    def named(self, pod: Pod) -> str:
-        """The same as one text, `tree/name`, as claims have it; empty without one."""
-        group = self.of(pod)
-        return "/".join(group) if group else ""
+    def free_of(self, pod: Pod) -> Amounts:
+        """What of its request nobody is charged for."""
+        return uncharged(self._quotas.rules, pod.template.overhead)
+
+    def charge(self, pod: Pod | None, paid: str) -> tuple[str, Amounts]:
+        """Who pays, as `tree/name` (empty: nobody), and what of the request is charged to nobody.
+
+        `pod` as it is seen; None: it is not, and all that is known is who paid at the bind (empty: nobody).
+        """
+        if pod is None:
+            tree = self._quotas.tree_of(group_in(paid))
+            return paid if tree is None else f"{tree}/{group_in(paid)}", {}
+        group = self._find(pod, paid)
+        return "/".join(group) if group else "", self.free_of(pod)
 
     def settle(self, book: Book) -> None:
-        """Groups came or went: ask again who pays for bound pods that do not say so themselves."""
+        """Groups came, went or moved: ask again who pays for what holds."""
         if not self._quotas.mapping_changed:
             return
         self._quotas.mapping_changed = False
-        for name, pod in book.pods.items():
-            if pod.node and names.ANNOTATION_QUOTA not in pod.template.annotations:
-                book.refresh(name)
+        for claim in [*book.claims(), *(nomination.claim for nomination in book.nominations)]:
+            if claim.is_reservation:
+                continue
+            pod = book.pods.get(claim.name)
+            seen = pod if pod is not None and pod.uid == claim.uid else None
+            if self.charge(seen, claim.paid) != (claim.quota, claim.uncharged):
+                book.refresh(claim.name)
+
+    def _find(self, pod: Pod, paid: str) -> tuple[str, str] | None:
+        quotas = self._quotas
+        if not pays_for(quotas.rules, is_deleting=pod.deleting):
+            return None
+        return quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace, paid)

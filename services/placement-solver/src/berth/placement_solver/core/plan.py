@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.contracts.base import Reason
@@ -10,6 +11,8 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Spec
+from berth.resources.amounts import Amounts
+from berth.rules.quota_payer import charged
 from berth.rules.reservation_match import ReservationRequest
 from berth.transaction.claims import Claim, Name
 
@@ -17,8 +20,9 @@ from berth.transaction.claims import Claim, Name
 class Candidate(NamedTuple):
     """A pod or Reservation that waits for a node, with what was compiled of it.
 
-    `quota` is the group it is charged to, as tree and name. `wish` is None for what uses no reservation. `asked` is
-    what constraints say of it beside those of its class, `refusals` what rules out every node.
+    `quota` is the group it is charged to, as tree and name, `uncharged` what of its request is charged to nobody.
+    `wish` is None for what uses no reservation. `asked` is what constraints say of it beside those of its class,
+    `refusals` what rules out every node.
     """
 
     name: Name
@@ -30,6 +34,12 @@ class Candidate(NamedTuple):
     seen_ms: int = 0
     asked: tuple[Asked, ...] = ()
     refusals: tuple[Reason, ...] = ()
+    uncharged: Amounts = {}
+
+    @property
+    def charged(self) -> Mapping[str, int]:
+        """What its quota group pays for."""
+        return charged(self.cls.requests, self.uncharged)
 
     @property
     def spec(self) -> Spec:

@@ -2,7 +2,8 @@
 
 Everything that waits is either ready, in a heap by the protocol's queue order, or rests after a refusal until something
 happens that may help it, and its back-off is over. Those whom the same events help are kept together, since replicas
-wait by the thousand. A gang group comes out as one unit. Time comes in as an argument.
+wait by the thousand. Of a gang group one member at a time stands in the heap for all that are ready, at the time of the
+group's last round: groups of one priority take turns. Time comes in as an argument.
 """
 
 from __future__ import annotations
@@ -85,6 +86,18 @@ class Waiting:
         return self.object.template
 
 
+@dataclass(eq=False)
+class Group:
+    """The members of a gang group that wait. `since` is when the first of them came, `last_round` when all were tried
+    last; `first` of those that are `ready` stands in the heap of all."""
+
+    since: float
+    last_round: float | None = None
+    members: dict[Name, Waiting] = field(default_factory=dict)
+    ready: list[tuple[OrderKey, Name]] = field(default_factory=list)
+    first: tuple[OrderKey, Name] | None = None
+
+
 class Queue:
     """Everything that waits, by name."""
 
@@ -96,6 +109,7 @@ class Queue:
         self._resting: list[tuple[float, Name]] = []
         self._watching: dict[bytes, dict[Name, Waiting]] = {}
         self._withdrawals = Withdrawals()
+        self._groups: dict[str, Group] = {}
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -108,7 +122,13 @@ class Queue:
             changed = _asked(known.object) != _asked(obj)
             if _quota_of(known.object) != _quota_of(obj):
                 known.named_at, known.named_version = now, obj.version
-            known.object, known.group = obj, group
+            known.object = obj
+            if known.group != group:
+                self._leave(known)
+                self._join(known, group)
+                if known.ready:
+                    known.ready = False
+                    self.make_ready(known)  # among others now
             if changed:
                 known.tries = 0
                 known.rejected = False
@@ -119,6 +139,7 @@ class Queue:
             name, obj, since=now, seen_ms=now_ms, trace=trace, group=group, named_at=now, named_version=obj.version
         )
         self.waiting[name] = waiting
+        self._join(waiting, group)
         row = self._withdrawals.seen(name, obj, now)
         pause_s = self.back_off.pause_ms(row.rejections) / 1_000 if row is not None else 0.0
         if row is None or row.at + pause_s <= now:
@@ -134,15 +155,22 @@ class Queue:
         waiting = self.waiting.pop(name, None)
         if waiting is not None:
             self._unwatch(waiting)
+            self._leave(waiting)
         return waiting
 
     def make_ready(self, waiting: Waiting) -> None:
         """Try it in the next batch."""
         self._unwatch(waiting)
-        order = _order(waiting)
-        if not waiting.ready or waiting.order != order:
-            waiting.ready, waiting.order = True, order
+        group = self._groups.get(waiting.group)
+        order = _order(waiting, group)
+        if waiting.ready and waiting.order == order:
+            return
+        waiting.ready, waiting.order = True, order
+        if group is None:
             heapq.heappush(self._heap, (order, waiting.name))
+        else:
+            heapq.heappush(group.ready, (order, waiting.name))
+            self._offer(group)
 
     def refuse(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
         """It was tried in vain: back off, then wait for a sign that something changed."""
@@ -216,6 +244,8 @@ class Queue:
             if waiting is not None and waiting.ready and waiting.order == order:
                 return True
             heapq.heappop(self._heap)
+            if waiting is not None:
+                self._followed(waiting, order)
         return False
 
     def ready_about(self) -> int:
@@ -236,18 +266,60 @@ class Queue:
         """The first that is ready, no longer ready then; the caller puts it back or refuses it."""
         if not self.has_ready(now):
             return None
-        _, name = heapq.heappop(self._heap)
+        order, name = heapq.heappop(self._heap)
         waiting = self.waiting[name]
         waiting.ready, waiting.retry_at = False, 0.0  # a rest that a change cut short is over
+        self._followed(waiting, order)
         return waiting
 
-    def pull(self, members: Iterable[Name]) -> list[Waiting]:
-        """The members of a group that wait, whether ready or not, none of them ready then."""
+    def pull(self, members: Iterable[Name], now: float) -> list[Waiting]:
+        """The members of a group that wait, whether ready or not, none of them ready then: a round of theirs begins."""
         found = [self.waiting[name] for name in members if name in self.waiting]
+        for group in {waiting.group for waiting in found if waiting.group}:
+            self._groups[group].last_round = now
         for waiting in found:
             waiting.ready = False
             self._unwatch(waiting)
         return found
+
+    # --- gang groups -------------------------------------------------------------------------------------------------
+
+    def _join(self, waiting: Waiting, name: str) -> None:
+        waiting.group = name
+        if name:
+            group = self._groups.setdefault(name, Group(waiting.since))
+            group.members[waiting.name] = waiting
+
+    def _leave(self, waiting: Waiting) -> None:
+        """The group is forgotten with the last that waits: who comes later begins anew."""
+        group = self._groups.get(waiting.group)
+        if group is None:
+            return
+        group.members.pop(waiting.name, None)
+        if not group.members:
+            del self._groups[waiting.group]
+        else:
+            self._offer(group)
+
+    def _followed(self, waiting: Waiting, order: OrderKey) -> None:
+        """One that stood in the heap with this order does so no longer: the next of its group does."""
+        group = self._groups.get(waiting.group)
+        if group is not None and group.first == (order, waiting.name):
+            group.first = None
+            self._offer(group)
+
+    def _offer(self, group: Group) -> None:
+        """The first of those that are ready stands for the group."""
+        while group.ready:
+            order, name = group.ready[0]
+            waiting = group.members.get(name)
+            if waiting is not None and waiting.ready and waiting.order == order:
+                if group.first != (order, name):
+                    group.first = (order, name)
+                    heapq.heappush(self._heap, (order, name))
+                return
+            heapq.heappop(group.ready)
+        group.first = None
 
     def _rested(self, now: float) -> None:
         while self._resting and self._resting[0][0] <= now:
@@ -268,7 +340,7 @@ def _quota_of(obj: Pod | Reservation) -> str:
     return obj.template.labels.get(names.LABEL_QUOTA_NAME, "")
 
 
-def _order(waiting: Waiting) -> OrderKey:
+def _order(waiting: Waiting, group: Group | None) -> OrderKey:
     template = waiting.object.template
     text = template.labels.get(names.LABEL_PRIORITY, "")
     namespace, name = waiting.name
@@ -278,9 +350,15 @@ def _order(waiting: Waiting) -> OrderKey:
             namespace=namespace,
             priority=template.priority,
             sub_priority=parse_integer(text) or 0,
-            time=waiting.since,
+            time=_time_of(waiting, group),
             group_id=waiting.group,
             gang_id=waiting.group,
             rounds=waiting.tries,
         )
     )
+
+
+def _time_of(waiting: Waiting, group: Group | None) -> float:
+    if group is None:
+        return waiting.since
+    return group.since if group.last_round is None else group.last_round

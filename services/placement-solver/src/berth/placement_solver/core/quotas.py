@@ -1,8 +1,8 @@
 """How much of each quota group is in use, and whether a pod may be charged to one.
 
 Limits come from QUOTA; use is counted here, from the claims that hold. A pod is charged to its group and to every
-ancestor; the group's runtime binds it, an ancestor binds by its max, a non-preemptible pod by the group's min (rule
-R14, and the quota paragraph of docs/transaction.md).
+ancestor; the group's runtime binds it, an ancestor binds by its max, or by its runtime as well where quota-manager is
+set so, a non-preemptible pod by the group's min (rule R14, and the quota paragraph of docs/transaction.md).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from berth.contracts import subjects
 from berth.contracts.base import Reason
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.placement_solver.core.quota_limits import Over, over, repair_of
-from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaMap
+from berth.rules.quota_of_pod import BUILT_IN_GROUPS, DEFAULT_GROUP, QuotaClaim, QuotaMap
+from berth.rules.quota_payer import group_in, payer_of
 
 UNLIMITED = 1 << 59
 """A max of this and above limits nothing (the built-in groups of the protocol have a fifth of the largest integer)."""
@@ -24,59 +25,94 @@ class Quotas:
 
     def __init__(self) -> None:
         self.groups: dict[tuple[str, str], QuotaGroup] = {}
-        self._tree_of: dict[str, str] = {}
+        self.version = 0
+        """Another one after each message."""
+        self._trees_of: dict[str, list[str]] = {}
+        """By name of a group: the trees that show it, the one seen last at the end."""
         self._own: dict[tuple[str, str], dict[str, int]] = {}
         self._own_non_preemptible: dict[tuple[str, str], dict[str, int]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
-        self._map: QuotaMap | None = None
-        self._moved: dict[tuple[str, str], QuotaGroup] = {}
+        self._map = QuotaMap()
+        self._joined: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """By group: it, if it has moved, and those that came below it."""
         self._trees: dict[str, int] = {}
         self.stamped: Callable[[str], int | None] = lambda account: None
         """The revision that LEDGER names on an account, None where it has none."""
         self.mapping_changed = False
-        """Which group pays for a pod may have changed since this was last set to False."""
+        """Which group pays for a pod, or how much, may have changed since this was last set to False."""
+        self.rules = QuotaRules()
+        """As quota-manager is set."""
 
     def reset(self) -> None:
         """QUOTA starts over; use stays counted."""
-        self.groups.clear()
-        self._tree_of.clear()
-        self._moved.clear()
+        for key in list(self.groups):
+            self.see(*key, None)
         self._trees.clear()
-        self._map = None
-        self._sum_up()
 
     def see(self, tree: str, name: str, group: QuotaGroup | None) -> None:
         """Take in a group, or with None its end."""
-        before = self.groups.get((tree, name))
+        key = (tree, name)
+        before = self.groups.get(key)
+        line = self._line(key)
+        self.version += 1
         if group is None:
-            self.groups.pop((tree, name), None)
-            if self._tree_of.get(name) == tree:
-                del self._tree_of[name]
-                self._tree_of.update((each, other) for other, each in sorted(self.groups) if each == name)
+            self.groups.pop(key, None)
         else:
-            self.groups[tree, name] = group
-            self._tree_of[name] = tree
-        self._see_move((tree, name), group)
+            self.groups[key] = group
+        self._see_name(key, before, group)
+        self._see_move(key, before, group)
+        self._move_use(key, line)
+
+    def _see_name(self, key: tuple[str, str], before: QuotaGroup | None, group: QuotaGroup | None) -> None:
+        """Who pays may be another: a group came, went, is in another tree, or serves other namespaces."""
+        tree, name = key
+        if group is None:
+            self._map.drop(name, f"/{tree}")
+            trees = self._trees_of.get(name, [])
+            if tree in trees:
+                trees.remove(tree)
+            if not trees:
+                self._trees_of.pop(name, None)
+        else:
+            self._map.put(QuotaClaim(name, f"/{tree}", tuple(group.namespaces)))  # a tree is no namespace
+            trees = self._trees_of.setdefault(name, [])
+            if tree not in trees:
+                trees.append(tree)
         if before is None or group is None or before.namespaces != group.namespaces:
-            self._map = None
             self.mapping_changed = True
-        if before is None or group is None or before.ancestors != group.ancestors:
-            self._sum_up()
+        if group is not None and name == DEFAULT_GROUP and group.rules != self.rules:
+            self.rules = group.rules
+            self._map.uses_default = self.rules.uses_default
+            self.mapping_changed = True
+
+    def _move_use(self, key: tuple[str, str], before: list[tuple[str, str]]) -> None:
+        """What is charged to a group leaves those that were above it, and counts for those that are."""
+        line, own = self._line(key), self._own.get(key)
+        if own and line != before:
+            for each in before:
+                _add(self._used.setdefault(each, {}), own, -1)
+            for each in line:
+                _add(self._used.setdefault(each, {}), own, 1)
 
     def knows(self, name: str) -> bool:
         """A group of this name is there, in whichever tree."""
-        return name in self._tree_of
+        return name in self._trees_of
 
-    def group_of(self, label: str | None, namespace: str) -> tuple[str, str] | None:
-        """The group that a pod is charged to, as tree and name; None when no known group limits it."""
-        if not self.groups:
-            return None
-        if self._map is None:
-            served = {ns: name for (_, name), group in sorted(self.groups.items()) for ns in group.namespaces}
-            self._map = QuotaMap((name for _, name in self.groups), served)
-        name = self._map.group_of(label, namespace)
-        tree = self._tree_of.get(name or "")
-        return (tree, name) if name is not None and tree is not None else None
+    def tree_of(self, name: str) -> str | None:
+        """The tree of a group; of one that is moving, the one it was seen in last. None: there is no such group."""
+        trees = self._trees_of.get(name)
+        return trees[-1] if trees else None
+
+    def group_of(self, label: str | None, namespace: str, paid: str = "") -> tuple[str, str] | None:
+        """The group that a pod is charged to, as tree and name; None when no known group limits it.
+
+        `paid`: who paid at the bind, as `tree/group`; empty for a pod that is not bound.
+        """
+        name = payer_of(self._map, paid, label, namespace) if self.groups else None
+        tree = self.tree_of(name or "")
+        if name is not None and tree is not None:
+            return (tree, name)
+        return (paid.rpartition("/")[0], group_in(paid)) if paid and not self.groups else None
 
     def charge(self, quota: str, amounts: Mapping[str, int], sign: int, *, non_preemptible: bool) -> None:
         """Count a claim in (sign 1) or out (-1); `quota` is `tree/group`, `non_preemptible` a non-preemptible pod."""
@@ -131,14 +167,17 @@ class Quotas:
         for name in group.ancestors:
             above = self.groups.get((key[0], name))
             if above is not None:
-                yield from over(above, "max", above.max, self._used.get((key[0], name), {}), amounts)
+                used = self._used.get((key[0], name), {})
+                yield from over(above, "max", above.max, used, amounts)
+                if above.rules.checks_parents:
+                    yield from over(above, "runtime", above.runtime, used, amounts)
 
     def accounts(self, key: tuple[str, str]) -> dict[str, int]:
         """The accounts that a pod of the group charges, with the revision known of each (R14).
 
         All of its line: a limit that another solver has read of may have appeared on any. A built-in group is charged
         where it limits something, or has been: every pod without a quota would meet there. With them the groups that
-        have joined the line, until a plan has stamped them since.
+        have joined the line, until a plan has stamped them since: where they are, and in the trees that they came from.
         """
         line = [each for each in self._line(key) if each in self.groups]
         result = {
@@ -148,23 +187,28 @@ class Quotas:
             or limits_anything(self.groups[each])
             or self.stamped(subjects.quota_account(*each)) is not None
         }
-        for each, group in self._moved.items():
-            if each[0] == key[0] and not set(group.ancestors).isdisjoint(name for _, name in line):
-                account = subjects.quota_account(*each)
-                if (self.stamped(account) or 0) < group.moved:
-                    result[account] = self._revision(each)
+        for above in line:
+            for each in self._joined.get(above, ()):
+                moved = self.groups[each].moved
+                for tree in (each[0], *self.groups[each].former_trees):
+                    account = subjects.quota_account(tree, each[1])
+                    if (self.stamped(account) or 0) < moved:
+                        result[account] = self._revision(each)
         return result
 
     def _revision(self, key: tuple[str, str]) -> int:
-        """The newest revision that is known to concern a group: its own, or that of a move in its tree."""
+        """The newest revision that is known to concern a group: its own, or that of a move into or out of its tree."""
         return max(self.groups[key].revision, self._trees.get(key[0], 0))
 
-    def _see_move(self, key: tuple[str, str], group: QuotaGroup | None) -> None:
+    def _see_move(self, key: tuple[str, str], before: QuotaGroup | None, group: QuotaGroup | None) -> None:
+        """Keep who has moved, below itself and below each group that it has joined."""
+        for sign, each in ((-1, before), (1, group)):
+            for name in (key[1], *each.ancestors) if each is not None and each.moved else ():
+                joined = self._joined.setdefault((key[0], name), set())
+                joined.discard(key) if sign < 0 else joined.add(key)
         if group is not None and group.moved:
-            self._moved[key] = group
-            self._trees[key[0]] = max(self._trees.get(key[0], 0), group.moved)
-        else:
-            self._moved.pop(key, None)
+            for tree in (key[0], *group.former_trees):
+                self._trees[tree] = max(self._trees.get(tree, 0), group.moved)
 
     def used(self, key: tuple[str, str]) -> Mapping[str, int]:
         """What is in use in the group's whole subtree."""
@@ -173,12 +217,6 @@ class Quotas:
     def _line(self, key: tuple[str, str]) -> list[tuple[str, str]]:
         group = self.groups.get(key)
         return [key, *((key[0], name) for name in (group.ancestors if group else ()))]
-
-    def _sum_up(self) -> None:
-        self._used = {}
-        for key, amounts in self._own.items():
-            for each in self._line(key):
-                _add(self._used.setdefault(each, {}), amounts, 1)
 
 
 def limits_anything(group: QuotaGroup) -> bool:

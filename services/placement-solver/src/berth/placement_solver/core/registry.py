@@ -9,7 +9,7 @@ law that `core.verify.grants` lists, a record that `berth.rules.records` lists, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
@@ -19,6 +19,7 @@ from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_sharing import GPUSharing
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
+from berth.placement_solver.core.constraints.network_topology import NetworkTopology
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
 from berth.placement_solver.core.constraints.node_numa_resource import NodeNUMAResource
@@ -33,12 +34,15 @@ from berth.placement_solver.core.constraints.volume_binding import VolumeBinding
 from berth.placement_solver.core.constraints.volume_restrictions import VolumeRestrictions
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.facts import Facts
+from berth.placement_solver.core.gatherers.network_topology import NetworkGatherer
+from berth.placement_solver.core.gatherers.seam import Gatherer
 from berth.placement_solver.core.load_table import LoadTable
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
 from berth.placement_solver.core.scores.device_share import DeviceShareScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.load_aware_scheduling import LoadAwareScore
+from berth.placement_solver.core.scores.network_topology_selector import NetworkTopologySelector, has_selector
 from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_numa_resource import NodeNUMAResourceScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
@@ -75,6 +79,9 @@ from berth.rules.scheduler_config import (
 )
 from berth.rules.scheduler_config.plugins import ALWAYS_ON, BERTH, KNOWN
 
+if TYPE_CHECKING:
+    from berth.placement_solver.core.plan import Unit
+
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
 
@@ -93,10 +100,14 @@ class Compiled(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A score, and of which pods it says what they themselves prefer: only that counts beside Berth's own cost."""
+    """A score, and of which pods it says what they themselves prefer: only that counts beside Berth's own cost.
+
+    `always`: it counts, with the weight 1, where a profile does not weigh it.
+    """
 
     score: Score[Any]
     is_preference: Callable[[PodTemplate], bool] = lambda template: False
+    always: bool = False
 
 
 class Weighed(NamedTuple):
@@ -150,6 +161,7 @@ class Registry:
             PodTopologySpread(spreads),
             InterPodAffinity(facts.affine_pods),
             LoadAwareScheduling(load),
+            NetworkTopology(facts.network),
             NodeVolumeLimits(nodes, volumes, used),  # the others reject before nodes are looked at
         )
         order = (
@@ -166,6 +178,7 @@ class Registry:
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "NetworkTopology",
             "LoadAwareScheduling",
             "NodeNUMAResource",
             "GPUSharing",
@@ -205,14 +218,18 @@ class Registry:
             # As NodeResourcesFit does, it rates what Berth's own cost rates.
             Listed(DeviceShareScore(nodes, self.device_share, devices)),
             Listed(NodeNUMAResourceScore(nodes, facts.scored, self.cores, numa)),
+            # Only who carries a selector is rated, and nothing else of a profile asks for it.
+            Listed(NetworkTopologySelector(facts.network, facts.relatives), has_selector, always=True),
         )
+        self.gatherers: tuple[Gatherer, ...] = (NetworkGatherer(facts.network, facts.relatives),)
+        """Who places members of a gang by how they lie to each other."""
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))
         self.of_pod = tuple(each for each in of_pod if _is_on(each.name, profile))
         weighed = [
-            Weighed(score, profile.weights[score.name], is_preference)
-            for score, is_preference in scores
-            if score.name in profile.weights
+            Weighed(score, profile.weights.get(score.name, 1), is_preference)
+            for score, is_preference, always in scores
+            if always or score.name in profile.weights
         ]
         self.scores_of_class = tuple(each for each in weighed if not each.score.depends & BEYOND_NODE)
         self.scores_of_pod = tuple(each for each in weighed if each.score.depends & BEYOND_NODE)
@@ -230,6 +247,10 @@ class Registry:
         if self.decides_by_score:
             return list(weighed)
         return [each for each in weighed if each.is_preference(template)]
+
+    def gathers(self, unit: Unit) -> bool:
+        """Whether some members of a gang that is tried as a whole ask to lie together."""
+        return bool(unit.needed) and any(each.jobs(unit) for each in self.gatherers)
 
     def in_order(self, asked: Iterable[Asked]) -> list[Asked]:
         """In the order in which the first that rejects a node names the reason."""

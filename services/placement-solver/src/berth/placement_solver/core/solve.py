@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from berth.contracts.base import Reason
-from berth.contracts.ledger import GangRef, Grant, Step
+from berth.contracts.ledger import GangDomain, GangRef, Grant, Step
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.cost import Costs
+from berth.placement_solver.core.gatherers.attempt import SolverAttempt
+from berth.placement_solver.core.gatherers.seam import Gathered
 from berth.placement_solver.core.picking import Asked as ScoreAsked
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
@@ -26,11 +29,14 @@ from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Offer, Reservations
 from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
-from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
+from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Reserver, Target
 from berth.rules.ports import write_port
 from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
+
+BESIDE: Final = Reason(code="gang", message="the others of the gang leave no room for it where they lie")
+"""Of members above the minimum, for whom the domain of the others has no room."""
 
 
 class Trial:
@@ -71,6 +77,7 @@ class Solver:
         self.policy = policy
         self.costs = Costs(capacity.nodes, policy)
         self.picker = Picker(capacity.nodes, policy)
+        self._within: Mask | None = None
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
         """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
@@ -83,13 +90,19 @@ class Solver:
                 for candidate in unit.candidates:
                     found = self.place(candidate, trial, plan)
                     if isinstance(found, Placement):
-                        placements.append(found)
+                        placements.append(_alone(found))
                     else:
                         refusals.append(Refusal(candidate, found))
         return Solution(tuple(placements), tuple(refusals))
 
-    def place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
-        """Place one candidate on what is left, applying its claim to the trial; or the reasons against it."""
+    def place(
+        self, candidate: Candidate, trial: Trial, plan: str, within: Mask | None = None
+    ) -> Placement | tuple[Reason, ...]:
+        """Place one candidate on what is left, applying its claim to the trial; or the reasons against it.
+
+        `within`: on no other rows than these.
+        """
+        self._within = within
         if candidate.cls.refusals:
             return tuple(candidate.cls.refusals)
         if candidate.refusals:
@@ -101,6 +114,8 @@ class Solver:
         with self.capacity.nominated.without_lower(candidate.object.template.priority):
             # What others have left for the pod comes first.
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
+            if row is not None and within is not None and not within[row]:
+                row = None
             found = (row is not None and self.place_on(candidate, row, trial, plan)) or self._place(
                 candidate, trial, plan
             )
@@ -111,7 +126,7 @@ class Solver:
     def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
-                candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+                candidate.quota, candidate.charged, non_preemptible=candidate.non_preemptible
             )
             if reason is not None:
                 return (reason,)
@@ -134,7 +149,7 @@ class Solver:
             return None
         quota = candidate.quota
         if quota is not None and self.capacity.quotas.refusal(
-            quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+            quota, candidate.charged, non_preemptible=candidate.non_preemptible
         ):
             return None
         claim = self._claim(candidate, Target(row), plan)
@@ -142,6 +157,23 @@ class Solver:
             return None
         trial.add(claim)
         return Placement(candidate, claim)
+
+    def place_at(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
+        """Place a candidate on one given node, as `place` would if there were no other."""
+        if not self.capacity.nominated:
+            return self.place_on(candidate, row, trial, plan)
+        before = len(trial.claims)
+        trial.release(candidate.name)
+        with self.capacity.nominated.without_lower(candidate.object.template.priority):
+            found = self.place_on(candidate, row, trial, plan)
+        if found is None:
+            trial.undo(before)
+        return found
+
+    def may_draw(self, candidate: Candidate) -> bool:
+        """Whether a candidate may be placed on a reservation, or must be."""
+        wish = candidate.wish
+        return wish is not None and (wish.must or wish.problem is not None or bool(self.reservations.known))
 
     def place_under(self, candidate: Candidate, target: Target, plan: str) -> Placement | None:
         """The placement on a node that takes the candidate under a hypothesis; nothing is charged."""
@@ -168,7 +200,8 @@ class Solver:
         ranked = self.costs.ranked(candidate.cls)
         scores = self.picker.asked(candidate)
         claim = None
-        if not candidate.asked and not scores and np.isfinite(ranked.values[row := ranked.first()]):
+        is_free = not candidate.asked and self._within is None
+        if is_free and not scores and np.isfinite(ranked.values[row := ranked.first()]):
             claim = self._claim(candidate, Target(row), plan)
         claim = claim or self._claim_among(candidate, scores, ranked.values.copy(), plan)
         if claim is None:
@@ -178,6 +211,8 @@ class Solver:
 
     def _claim_among(self, candidate: Candidate, scores: Sequence[ScoreAsked], cost: Floats, plan: str) -> Claim | None:
         """The claim on the best node that takes the candidate exactly; `cost` is used up."""
+        if self._within is not None:
+            cost[~self._within[: cost.size]] = np.inf
         for constraint, query in candidate.asked:
             cost[~constraint.mask(query, slice(0, cost.size))] = np.inf
         inexact = tuple(each for each in candidate.asked if not each[0].exact)
@@ -221,6 +256,7 @@ class Solver:
             is_reservation=candidate.is_reservation,
             unreadable=() if candidate.is_reservation else by_number(candidate.cls.requests, grants),
             before=before,
+            uncharged=candidate.uncharged,
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
@@ -241,6 +277,8 @@ class Solver:
             return (self.reservations.no_match(wish, self.capacity),) if wish.must else ()
         offers, reasons = usable(wish, matching, self.nodes, candidate.cls.rules.reservation_ignored)
         for offer in offers:
+            if self._within is not None and not self._within[self.nodes.row(offer.holder.claim.node)]:
+                continue
             found = self._draw_on(candidate, offer, plan)
             if isinstance(found, Claim):
                 trial.add(found)
@@ -285,8 +323,13 @@ class Solver:
         mine: list[Placement] = []
         failed: list[Refusal] = []
         reached = dict.fromkeys(unit.needed, 0)
+        gathered, done = self._gather(unit, trial, plan, mine, failed)
+        for placement in mine:
+            reached[unit.gang_of[placement.candidate.name]] += 1
         for candidate in unit.candidates:
             gang = unit.gang_of[candidate.name]
+            if candidate.name in done:
+                continue
             found = self.place(candidate, trial, plan)
             if isinstance(found, Placement):
                 reached[gang] = reached.get(gang, 0) + 1
@@ -300,11 +343,36 @@ class Solver:
         missing = [gang for gang, minimum in unit.needed.items() if reached[gang] < minimum]
         if not missing:
             sizes = GangRef(name=unit.id, size=len(mine), strict=unit.strict)
-            placements.extend(placement._replace(gang=sizes) for placement in mine)
+            for placement in mine:
+                domain = gathered.get(placement.candidate.name)
+                gang_ref = sizes if domain is None else msgspec.structs.replace(sizes, domain=domain)
+                placements.append(placement._replace(gang=gang_ref))
             refusals.extend(failed)
             return
         trial.undo(start)
         refusals.extend(self._refuse_group(unit, missing[0], mine, failed))
+
+    def _gather(
+        self, unit: Unit, trial: Trial, plan: str, placed: list[Placement], failed: list[Refusal]
+    ) -> tuple[dict[Name, GangDomain], set[Name]]:
+        """Place those members that ask to lie together; in which domain each has to stay, and who was looked at."""
+        domains: dict[Name, GangDomain] = {}
+        done: set[Name] = set()
+        for gatherer in unit.candidates[0].cls.rules.gatherers if unit.candidates else ():
+            for job in gatherer.jobs(unit):
+                if len(job.members) < job.at_least:
+                    continue  # somebody cannot be placed anywhere, who says why
+                found = gatherer.gather(job, SolverAttempt(self, trial, plan))
+                reasons = (found,) if isinstance(found, Reason) else (BESIDE,)
+                here = {each.candidate.name: each for each in found.placements} if isinstance(found, Gathered) else {}
+                placed += here.values()
+                if isinstance(found, Gathered) and found.domain is not None:
+                    domains |= dict.fromkeys(here, found.domain)
+                done |= {each.name for each in job.members}
+                failed += [
+                    Refusal(each, reasons, unit.gang_of[each.name]) for each in job.members if each.name not in here
+                ]
+        return domains, done
 
     def _refuse_group(
         self, unit: Unit, gang: str, placed: Sequence[Placement], failed: Sequence[Refusal]
@@ -331,20 +399,31 @@ class Solver:
         """
         candidate, reasons, wish = blamed.candidate, blamed.reasons, blamed.candidate.wish
         cls = candidate.cls
-        if cls.refusals:
+        if cls.refusals or candidate.refusals:
+            return reasons
+        if any(each.code in {gatherer.name for gatherer in cls.rules.gatherers} for each in reasons):
             return reasons
         alike = len({(each.cls.index, each.quota, each.non_preemptible) for each in unit.candidates}) == 1
         drawing = wish is not None and (wish.must or bool(self.reservations.known))
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
         if candidate.quota is not None:
-            together = {name: needed * amount for name, amount in cls.requests.items()}
+            together = {name: needed * amount for name, amount in candidate.charged.items()}
             refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
         repair = group_repair(cls, self.nodes, rows, needed - len(placed))
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
+
+
+def _alone(placement: Placement) -> Placement:
+    """With what a member is decided with that joins a gang which has begun."""
+    for gatherer in placement.candidate.cls.rules.gatherers if placement.candidate.asked else ():
+        gang = gatherer.alone(placement)
+        if gang is not None:
+            return placement._replace(gang=gang)
+    return placement
 
 
 def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:

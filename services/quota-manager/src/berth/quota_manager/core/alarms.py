@@ -44,6 +44,10 @@ class Alarms:
         for group in self._over.keys() - set(groups):
             del self._over[group]
 
+    def forget(self, group: str) -> None:
+        """A group that no longer exists is over nothing."""
+        self._over.pop(group, None)
+
     def overuse(self, now: float) -> list[Overuse]:
         """What changed since it was last asked."""
         ended = sorted(self._said - self._over.keys())

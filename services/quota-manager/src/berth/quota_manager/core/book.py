@@ -1,16 +1,25 @@
 """What pods ask for and hold, added up as they come and go.
 
-A pod is booked in a *class*: its quota label, or else its namespace. All pods of a class belong to one group, so when
-quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods; a group reduces them
-to the resources of its max. Per pod the book keeps one small tuple, and pods of one shape share it.
+A pod is booked in a *class*: who paid at its bind, its quota label, or else its namespace. All pods of a class belong
+to one group, so when quotas change only classes are mapped anew, never pods. Sums are over every resource of the pods;
+a group reduces them to the resources of its max. Per pod the book keeps one small tuple; pods of one shape share it.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.resources.amounts import Amounts
 
-ClassKey = tuple[str, str]
-"""(quota label, ""), or ("", namespace) for pods without the label."""
+SHAPES_MIN: Final = 1024
+"""Shapes that no pod has any more are dropped from so many on."""
+
+
+class ClassKey(NamedTuple):
+    """What decides who pays: the quota label, or the namespace of pods without it; and who paid at the bind, if that
+    is another."""
+
+    label: str
+    namespace: str = ""
+    paid: str = ""
 
 
 class Claim(NamedTuple):
@@ -38,25 +47,15 @@ class Sums(NamedTuple):
 class PodClass:
     """The sums of one class of pods, and what of them its group has taken over already."""
 
-    __slots__ = ("key", "pods", "sums", "taken", "taken_counts", "waiting")
+    __slots__ = ("key", "pods", "sums", "taken", "waiting")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.pods = 0
         self.waiting = 0
         """Of them, those that have no node."""
-        self.taken_counts = (0, 0)
         self.sums = Sums.empty()
         self.taken = Sums.empty()
-
-    def take_counts(self) -> tuple[int, int]:
-        """The same for the pods, and those of them that wait."""
-        before, self.taken_counts = self.taken_counts, (self.pods, self.waiting)
-        return self.pods - before[0], self.waiting - before[1]
-
-    def forget_taken(self) -> None:
-        """The group is another one, and has taken nothing yet."""
-        self.taken, self.taken_counts = Sums.empty(), (0, 0)
 
     def take(self) -> Sums:
         """The difference to what was taken before; from now on all of it is taken."""
@@ -84,6 +83,8 @@ class Book:
             if old[0].key == key and old[1] == claim:
                 return
             self._add(old[0], old[1], -1)
+        if len(self._shapes) > 2 * len(self._pods) + SHAPES_MIN:
+            self._shapes = {claim: claim for _, claim in self._pods.values()}
         claim = self._shapes.setdefault(claim, claim)
         pod_class = self.classes.get(key)
         if pod_class is None:

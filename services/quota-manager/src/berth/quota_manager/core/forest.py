@@ -1,11 +1,12 @@
-"""The quota trees as linked groups, built from whatever objects exist.
+"""The quota trees as linked groups, built from whatever objects exist, and changed group by group.
 
 Several trees stand side by side, each below a root of its own. A group that cannot be placed (unknown parent, a cycle,
 parents too deep, a parent of another tree) is *detached*, with all that hangs below it: it stays known, so that its
 pods are not handed to the default group in silence, and its runtime is 0 until its author has repaired it.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,14 @@ DEFAULT_TREE: Final = ""
 DEPTH_MAX: Final = 16
 GROUPS_MAX: Final = 10_000
 NAME_LENGTH_MAX: Final = 253
+
+NAMES: Final = "names"
+PLACES: Final = "places"
+PARENTS: Final = "parents"
+PROMISES: Final = "promises"
+TOTALS: Final = "totals"
+STAGES: Final = (NAMES, PLACES, PARENTS, PROMISES, TOTALS)
+"""What is looked at of a group, one after the other."""
 
 PARENT: Final = label_field(names.LABEL_QUOTA_PARENT)
 TREE: Final = label_field(names.LABEL_QUOTA_TREE)
@@ -41,6 +50,7 @@ class Group:
         "effective_min",
         "guaranteed",
         "guarantees",
+        "has_new_spec",
         "is_built_in",
         "is_detached",
         "is_root",
@@ -50,7 +60,6 @@ class Group:
         "np_request",
         "np_used",
         "parent",
-        "pods",
         "promised",
         "request",
         "runtime",
@@ -58,11 +67,11 @@ class Group:
         "self_np_used",
         "self_request",
         "self_used",
+        "shared",
         "sharers",
         "spec",
         "tree",
         "used",
-        "waiting",
         "weight",
     )
 
@@ -76,16 +85,17 @@ class Group:
         self.is_root = is_root
         self.is_built_in = spec.name in BUILT_IN_GROUPS
         self.is_detached = False
+        self.has_new_spec = False
+        """Its figures are to be worked out even where its sums are as before."""
         self.guarantees = spec.guarantees
-        self.lends = spec.lends and not spec.guarantees
+        self.lends = spec.lends
         self.weight = weights_of(spec)
         self.sharers: dict[str, list[Group]] = {}
         """Resource -> the children that take part in sharing it, by name. Its keys are the dimensions of the level."""
         self.promised: Amounts = {}
         """Resource -> the sum of the mins of those children."""
-        self.pods = 0
-        self.waiting = 0
-        """Pods of its own, and those of them that have no node."""
+        self.shared: Amounts = {}
+        """Resource that its parent shares out to it -> its min of it."""
         self.self_request: Amounts = {}
         self.self_used: Amounts = {}
         self.self_np_request: Amounts = {}
@@ -121,50 +131,187 @@ class Forest:
 
     roots: dict[str, Group] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
     totals: dict[str, Amounts] = field(default_factory=dict)
     """The total of every separate tree."""
     withheld: dict[str, Amounts] = field(default_factory=dict)
     """Of those, the ones that the default tree has to do without."""
+    chosen: dict[str, GroupSpec] = field(default_factory=dict)
+    """What each group is made of, but for the built-in ones."""
+    notes: dict[str, dict[str, list[Problem]]] = field(default_factory=lambda: {stage: {} for stage in STAGES})
+    """What is wrong, by what was looked at and the group."""
+    named: dict[str, set[str]] = field(default_factory=dict)
+    """By name: the groups that name it as their parent."""
+    tops: set[str] = field(default_factory=set)
+    """The groups that set the total of a tree."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is wrong, in an order that depends on the objects alone."""
+        return [problem for stage in self.notes.values() for _, listed in sorted(stage.items()) for problem in listed]
+
+    def note(self, stage: str, name: str, problems: list[Problem]) -> None:
+        """What is wrong with a group, in place of what was noted of it at this stage."""
+        if problems:
+            self.notes[stage][name] = problems
+        else:
+            self.notes[stage].pop(name, None)
+
+    def choose(self, name: str, spec: GroupSpec | None) -> None:
+        """What a group is to be made of; None: it is gone."""
+        known = self.chosen.pop(name, None)
+        if known is not None:
+            self.named[known.parent].discard(name)
+        self.tops.discard(name)
+        if spec is not None:
+            self.chosen[name] = spec
+            self.named.setdefault(spec.parent, set()).add(name)
+            if spec.is_root and spec.total is not None:
+                self.tops.add(name)
+
+    def with_all_below(self, names: Iterable[str]) -> set[str]:
+        """These and whoever names one of them as a parent, and so on."""
+        found: set[str] = set()
+        queue = list(names)
+        while queue:
+            name = queue.pop()
+            if name not in found:
+                found.add(name)
+                queue.extend(self.named.get(name, ()) if name else ())
+        return found
 
 
 def build(specs: Iterable[GroupSpec]) -> Forest:
     """The forest of these objects. Depends on the set of objects alone, never on their order."""
     forest = Forest()
-    chosen = _one_per_name(specs, forest.problems)
-    _plant_default_tree(forest, chosen)
-    for name in sorted(chosen):
-        spec = chosen[name]
-        forest.groups[name] = Group(spec, _tree_of(spec, chosen))
-    for name in sorted(chosen):
-        _attach(forest.groups[name], forest)
-    _cut_cycles(forest)
-    _measure(forest)
-    _set_totals(forest, chosen)
-    _find_sharers(forest)
-    _check_promises(forest)
+    by_name: dict[str, list[GroupSpec]] = {}
+    for spec in specs:
+        by_name.setdefault(spec.name, []).append(spec)
+    usable = 0
+    for name in sorted(by_name):
+        chosen, problems = choose(by_name[name], has_room=usable < GROUPS_MAX)
+        usable += chosen is not None
+        forest.note(NAMES, name, problems)
+        forest.choose(name, chosen)
+    _plant_default_tree(forest)
+    place(forest, list(forest.chosen))
+    set_totals(forest)
     return forest
 
 
-def _one_per_name(specs: Iterable[GroupSpec], problems: list[Problem]) -> dict[str, GroupSpec]:
-    chosen: dict[str, GroupSpec] = {}
-    for spec in sorted(specs, key=lambda spec: (spec.name, spec.namespace)):
-        if spec.name in chosen:
-            message = f"{chosen[spec.name].object} has the same name and is used; names are unique in the cluster"
+def choose(specs: Iterable[GroupSpec], *, has_room: bool = True) -> tuple[GroupSpec | None, list[Problem]]:
+    """Which of several objects of one name counts, and what is wrong with them."""
+    chosen: GroupSpec | None = None
+    problems: list[Problem] = []
+    for spec in sorted(specs, key=lambda spec: spec.namespace):
+        if chosen is not None:
+            message = f"{chosen.object} has the same name and is used; names are unique in the cluster"
             problems.append(Problem(spec.object, "metadata.name", message))
         elif not (_is_usable(spec.name) and _is_usable(spec.tree)):
             owner = ascii(spec.object)[: 2 * NAME_LENGTH_MAX]
             problems.append(
                 Problem(owner, "metadata.name", "its name or tree id is no Kubernetes name; it is not used")
             )
-        elif len(chosen) >= GROUPS_MAX:
+        elif not has_room:
             problems.append(Problem(spec.object, "metadata.name", f"more than {GROUPS_MAX} quotas; it is not used"))
         else:
-            held, found = bounded(spec)
+            chosen, found = bounded(spec)
             if spec.name not in BUILT_IN_GROUPS:  # their ceilings are beyond 64 bits by design
                 problems.extend(found)
-            chosen[spec.name] = held
-    return chosen
+    return chosen, problems
+
+
+def place(forest: Forest, names: Collection[str]) -> None:
+    """Make these groups, of which there is none yet, each below its parent. Whoever names one is among them."""
+    names = sorted(names)
+    for name in names:
+        forest.groups[name] = Group(forest.chosen[name], _tree_of(forest.chosen[name], forest.chosen))
+    for name in names:
+        _attach(forest.groups[name], forest)
+    _cut_cycles(forest, names)
+    _measure(forest, names)
+    for name in names:
+        group = forest.groups[name]
+        group.effective_min = dict(group.spec.min)
+        group.runtime = dict.fromkeys(group.spec.max, 0) if group.is_detached else {}
+        join_level(group)
+    for above in {parent for name in names if (parent := forest.groups[name].parent) is not None}:
+        check_promises(forest, above)
+    for name in names:
+        check_promises(forest, forest.groups[name])
+
+
+def uproot(forest: Forest, names: Collection[str]) -> None:
+    """Take these groups away, as far as they are there. Whoever names one is among them."""
+    parents = []
+    for name in sorted(names):
+        group = forest.groups.pop(name, None)
+        for stage in (PLACES, PARENTS, PROMISES):
+            forest.note(stage, name, [])
+        if group is None or group.parent is None:
+            continue
+        leave_level(group)
+        group.parent.children.remove(group)
+        parents.append(group.parent)
+    for parent in parents:
+        if parent.is_root and parent.tree != DEFAULT_TREE and not parent.children:
+            forest.roots.pop(parent.tree, None)
+        elif parent.name in forest.groups:
+            check_promises(forest, parent)
+
+
+def replace_spec(forest: Forest, group: Group, spec: GroupSpec) -> None:
+    """Another spec of a group that stays where it is."""
+    has_other_keys = group.spec.max.keys() != spec.max.keys()
+    looks_otherwise = has_other_keys or group.spec.is_parent != spec.is_parent
+    moving = [group, *group.children] if has_other_keys else [group]
+    for each in moving:
+        leave_level(each)
+    group.spec, group.weight, group.lends = spec, weights_of(spec), spec.lends
+    group.effective_min = dict(spec.min)
+    if group.is_detached:
+        group.runtime = dict.fromkeys(spec.max, 0)
+    for each in moving:
+        join_level(each)
+    for each in [group, *group.children] if looks_otherwise else [group]:
+        if each.parent is not None and not each.parent.is_root:
+            _compare_with_parent(each, each.parent, forest)
+    check_promises(forest, group)
+    if group.parent is not None:
+        check_promises(forest, group.parent)
+
+
+def join_level(child: Group) -> None:
+    """Let a group take part in what its parent shares out."""
+    parent = child.parent
+    if parent is None or child.is_built_in or child.is_detached:
+        return
+    for key in sorted(child.spec.max):
+        if parent.is_root or key in parent.spec.max:
+            sharers = parent.sharers.setdefault(key, [])
+            sharers.insert(bisect_left(sharers, child.name, key=_name), child)
+            child.shared[key] = child.spec.min.get(key, 0)
+            parent.promised[key] = parent.promised.get(key, 0) + child.shared[key]
+
+
+def leave_level(child: Group) -> None:
+    """It no longer takes part."""
+    parent = child.parent
+    if parent is None:
+        return
+    for key, minimum in child.shared.items():
+        sharers = parent.sharers[key]
+        del sharers[bisect_left(sharers, child.name, key=_name)]
+        parent.promised[key] -= minimum
+        child.runtime.pop(key, None)
+        if key in child.spec.min:
+            child.effective_min[key] = child.spec.min[key]
+        if not sharers:
+            del parent.sharers[key], parent.promised[key]
+    child.shared = {}
+
+
+def _name(group: Group) -> str:
+    return group.name
 
 
 def _is_usable(name: str) -> bool:
@@ -172,14 +319,17 @@ def _is_usable(name: str) -> bool:
     return name.isascii() and len(name) <= NAME_LENGTH_MAX
 
 
-def _plant_default_tree(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
-    root_spec = chosen.pop(ROOT_GROUP, GroupSpec(name=ROOT_GROUP))
+def _plant_default_tree(forest: Forest) -> None:
+    built_in = {name: forest.chosen.get(name) for name in (ROOT_GROUP, SYSTEM_GROUP, DEFAULT_GROUP)}
+    for name in built_in:
+        forest.choose(name, None)
+    root_spec = built_in[ROOT_GROUP] or GroupSpec(name=ROOT_GROUP)
     root = forest.roots[DEFAULT_TREE] = Group(root_spec, DEFAULT_TREE, is_root=True)
     for name in (SYSTEM_GROUP, DEFAULT_GROUP):
-        given = chosen.pop(name, None)
+        given = built_in[name]
         ceiling = {"cpu": AMOUNT_MAX, "memory": AMOUNT_MAX} | (given.max if given else {})
         group = Group(GroupSpec(name=name, namespace=given.namespace if given else "", max=ceiling), DEFAULT_TREE)
-        group.parent = root
+        group.parent, group.depth = root, 1
         group.runtime = dict(ceiling)
         root.children.append(group)
         forest.groups[name] = group
@@ -215,31 +365,35 @@ def _attach(group: Group, forest: Forest) -> None:
     else:
         group.parent = above
         above.children.append(group)
-        _compare_with_parent(spec, above.spec, forest.problems)
+        _compare_with_parent(group, above, forest)
 
 
 def _detach(group: Group, field: str, message: str, forest: Forest) -> None:
     group.is_detached = True
-    forest.problems.append(Problem(group.spec.object, field, message))
+    forest.notes[PLACES].setdefault(group.name, []).append(Problem(group.spec.object, field, message))
 
 
-def _compare_with_parent(spec: GroupSpec, above: GroupSpec, problems: list[Problem]) -> None:
+def _compare_with_parent(group: Group, parent: Group, forest: Forest) -> None:
+    spec, above = group.spec, parent.spec
+    problems = []
     if not above.is_parent:
         problems.append(Problem(spec.object, PARENT, f"{above.name!r} is not labelled is-parent; it is treated as one"))
     for key in sorted(spec.max.keys() - above.max.keys()):
         message = "is not named by the parent, which has nothing of it to share; only this max limits it"
         problems.append(Problem(spec.object, f"spec.max[{key}]", message))
+    forest.note(PARENTS, group.name, problems)
 
 
-def _cut_cycles(forest: Forest) -> None:
+def _cut_cycles(forest: Forest, names: Collection[str]) -> None:
     """Detaches every group that is its own ancestor; what hangs below such groups stays below them."""
     walk_of: dict[str, str] = {}
-    for name in sorted(forest.groups):
+    among = set(names)
+    for name in names:
         group: Group | None = forest.groups[name]
-        while group is not None and not group.is_root and group.name not in walk_of:
+        while group is not None and group.name in among and not group.is_root and group.name not in walk_of:
             walk_of[group.name] = name
             group = group.parent
-        if group is None or group.is_root or walk_of[group.name] != name:
+        if group is None or group.is_root or walk_of.get(group.name) != name:
             continue
         members = [group]
         while (above := members[-1].parent) is not None and above is not group:
@@ -251,30 +405,37 @@ def _cut_cycles(forest: Forest) -> None:
             _detach(member, PARENT, "leads back to the quota itself", forest)
 
 
-def _measure(forest: Forest) -> None:
+def _measure(forest: Forest, names: Collection[str]) -> None:
     """Depths from the roots; what no root reaches, or only over too many steps, is detached."""
-    tops = [group for group in forest.groups.values() if group.parent is None]
-    queue = [*forest.roots.values(), *tops]
+    among = set(names)
+    queue = [
+        group
+        for group in map(forest.groups.__getitem__, names)
+        if group.parent is None or group.parent.is_root or group.parent.name not in among
+    ]
     for group in queue:  # grows while it is walked
-        for child in group.children:
-            child.depth = group.depth + 1
-            child.is_detached = child.is_detached or group.is_detached
-            if child.depth > DEPTH_MAX and not child.is_detached:
-                _detach(child, PARENT, f"more than {DEPTH_MAX} quotas above each other", forest)
-            queue.append(child)
+        if group.parent is not None:
+            group.depth = group.parent.depth + 1
+            group.is_detached = group.is_detached or group.parent.is_detached
+        if group.depth > DEPTH_MAX and not group.is_detached:
+            _detach(group, PARENT, f"more than {DEPTH_MAX} quotas above each other", forest)
+        queue.extend(group.children)
 
 
-def _set_totals(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
-    for name in sorted(chosen):
-        spec = chosen[name]
+def set_totals(forest: Forest) -> None:
+    """What each tree has to share out."""
+    forest.totals, forest.withheld, forest.notes[TOTALS] = {}, {}, {}
+    for name in sorted(forest.tops):
+        spec = forest.chosen[name]
         tree = forest.groups[name].tree
-        if not spec.is_root or spec.total is None:
+        if spec.total is None:
             continue
         if tree == DEFAULT_TREE:
-            forest.problems.append(Problem(spec.object, TREE, "is empty, but the quota is the top of a separate tree"))
+            message = "is empty, but the quota is the top of a separate tree"
+            forest.note(TOTALS, name, [Problem(spec.object, TREE, message)])
         elif tree in forest.totals:
             message = f"tree {tree!r} has another top already; this total is not used"
-            forest.problems.append(Problem(spec.object, label_field(names.LABEL_QUOTA_IS_ROOT), message))
+            forest.note(TOTALS, name, [Problem(spec.object, label_field(names.LABEL_QUOTA_IS_ROOT), message)])
         else:
             forest.totals[tree] = spec.total
             if not spec.ignores_default_tree:
@@ -283,39 +444,22 @@ def _set_totals(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
         if tree != DEFAULT_TREE and tree not in forest.totals:
             top = min(root.children, key=lambda group: group.name)
             message = f"tree {tree!r} has no quota with is-root and total-resource, so it has nothing to share"
-            forest.problems.append(Problem(top.spec.object, TREE, message))
+            forest.note(TOTALS, top.name, [Problem(top.spec.object, TREE, message)])
 
 
-def _find_sharers(forest: Forest) -> None:
-    keys: dict[str, set[str]] = {tree: set() for tree in forest.roots}
-    for group in forest.groups.values():
-        if not group.is_built_in and not group.is_detached:
-            keys[group.tree].update(group.spec.max)
-    for parent in (*forest.roots.values(), *forest.groups.values()):
-        level = keys[parent.tree] if parent.is_root else parent.spec.max.keys()
-        for child in sorted(parent.children, key=lambda child: child.name):
-            if not child.is_built_in and not child.is_detached:
-                for key in sorted(child.spec.max.keys() & level):
-                    parent.sharers.setdefault(key, []).append(child)
-                    parent.promised[key] = parent.promised.get(key, 0) + child.spec.min.get(key, 0)
-    for group in forest.groups.values():
-        if not group.is_built_in:
-            group.effective_min = dict(group.spec.min)
-            group.runtime = dict.fromkeys(group.spec.max, 0) if group.is_detached else {}
-
-
-def _check_promises(forest: Forest) -> None:
+def check_promises(forest: Forest, parent: Group) -> None:
     """Children promised more than their parent was: nothing breaks, but the promises cannot all be kept."""
-    for parent in forest.groups.values():
-        if parent.is_built_in or parent.spec.is_root or not parent.children:
-            continue
-        promised: Amounts = {}
-        for child in parent.children:
-            if not child.spec.is_forced:
-                for key, amount in child.spec.min.items():
-                    promised[key] = promised.get(key, 0) + amount
-        for key in sorted(promised):
-            have = parent.spec.min.get(key, 0)
-            if promised[key] > have:
-                message = f"the minimums of its children add up to {promised[key]}, above its own {have}"
-                forest.problems.append(Problem(parent.spec.object, f"spec.min[{key}]", message))
+    if parent.is_root or parent.is_built_in:
+        return
+    promised: Amounts = {}
+    for child in parent.children if not parent.spec.is_root else ():
+        if not child.spec.is_forced:
+            for key, amount in child.spec.min.items():
+                promised[key] = promised.get(key, 0) + amount
+    problems = []
+    for key in sorted(promised):
+        have = parent.spec.min.get(key, 0)
+        if promised[key] > have:
+            message = f"the minimums of its children add up to {promised[key]}, above its own {have}"
+            problems.append(Problem(parent.spec.object, f"spec.min[{key}]", message))
+    forest.note(PROMISES, parent.name, problems)

@@ -13,11 +13,14 @@ import msgspec
 
 from berth.contracts.base import Problem
 from berth.contracts.kube import Requirement
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.quota_manager.core.forest import Group
 from berth.resources.amounts import Amounts, without_zeros
 from berth.resources.quantity import AMOUNT_MAX
 
+FORMER_TREES_MAX: Final = 8
+"""More moves between trees than solvers are behind by."""
+REMEMBERED_MAX: Final = 20_000
 BUILT_IN_UNLIMITED: Final = 2**63 // 5
 """From here on a ceiling of the system or default group means "none": it is what the protocol gives them."""
 
@@ -29,6 +32,7 @@ def group_message(
     *,
     uses_runtime: bool = True,
     nodes: list[Requirement] | None = None,
+    rules: QuotaRules | None = None,
 ) -> QuotaGroup:
     """The message of a group, with revision 0.
 
@@ -60,6 +64,7 @@ def group_message(
         problems=problems,
         effective_min={} if group.is_detached else _ordered(group.effective_min),
         nodes=nodes or [],
+        rules=rules or QuotaRules(),
     )
 
 
@@ -69,6 +74,8 @@ class PublishedGroups:
     def __init__(self) -> None:
         self.messages: dict[str, QuotaGroup] = {}
         self.revision = 0
+        self._last: dict[str, QuotaGroup] = {}
+        """By name, in whichever tree, also of groups that are gone: who comes back elsewhere has moved."""
 
     def saw(self, key: str, message: QuotaGroup | None) -> None:
         """The bucket shows this message (None: nothing) under a key.
@@ -78,6 +85,9 @@ class PublishedGroups:
         if message is None:
             self.messages.pop(key, None)
             return
+        last = self._last.get(message.name)
+        if last is None or message.revision >= last.revision:
+            self._remember(message)
         self.revision = max(self.revision, message.revision)
         known = self.messages.get(key)
         if known is None or message.revision >= known.revision:
@@ -100,8 +110,7 @@ class PublishedGroups:
             renews: the revision is to be new whatever the bucket says.
         """
         known = self.messages.get(key)
-        if known is not None:
-            wanted = msgspec.structs.replace(wanted, moved=revision if known.parent != wanted.parent else known.moved)
+        wanted = self._placed(wanted, self._last.get(wanted.name), revision)
         if renews or known is None or _limits(known) != _limits(wanted):
             message = msgspec.structs.replace(wanted, revision=revision)
         elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
@@ -109,8 +118,28 @@ class PublishedGroups:
         else:
             return None
         self.messages[key] = message
+        self._remember(message)
         self.revision = max(self.revision, message.revision)
         return message
+
+    def _placed(self, wanted: QuotaGroup, last: QuotaGroup | None, revision: int) -> QuotaGroup:
+        """With where it was before. Who changes its tree along with the group above it is known by that one."""
+        if last is None:
+            return wanted
+        is_other_tree = last.tree != wanted.tree
+        has_moved = last.parent != wanted.parent or (is_other_tree and not wanted.ancestors)
+        former = [*last.former_trees, last.tree] if is_other_tree and has_moved else last.former_trees
+        return msgspec.structs.replace(
+            wanted,
+            moved=revision if has_moved else 0 if is_other_tree else last.moved,
+            former_trees=[tree for tree in dict.fromkeys(former) if tree != wanted.tree][-FORMER_TREES_MAX:],
+        )
+
+    def _remember(self, message: QuotaGroup) -> None:
+        self._last[message.name] = message
+        if len(self._last) > REMEMBERED_MAX:
+            there = {each.name for each in self.messages.values()}
+            self._last = {name: each for name, each in self._last.items() if name in there}
 
 
 def _limits(message: QuotaGroup) -> QuotaGroup:

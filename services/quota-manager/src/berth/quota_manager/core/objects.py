@@ -11,12 +11,14 @@ import msgspec
 
 from berth.contracts import names, state
 from berth.contracts.base import Problem
+from berth.contracts.quota import QuotaRules
 from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.group import GroupSpec
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.quota_of_pod import parse_namespaces
+from berth.rules.quota_payer import charged, group_in, pays_for, uncharged
 
 LABEL_FORCE_UPDATE: Final = names.QUOTA_PREFIX + "allow-force-update"
 _FINISHED: Final = frozenset(("Succeeded", "Failed"))
@@ -29,11 +31,19 @@ class PodLabels(msgspec.Struct, frozen=True):
     preemptible: str = msgspec.field(name=names.LABEL_QUOTA_PREEMPTIBLE, default="")
 
 
+class PodNotes(msgspec.Struct, frozen=True):
+    """The annotations of a pod that quotas read: which group paid at the bind, as `tree/group`."""
+
+    paid: str = msgspec.field(name=names.ANNOTATION_QUOTA, default="")
+
+
 class PodTemplate(msgspec.Struct, frozen=True):
     """The part of a pod that says what it asks for."""
 
     requests: Amounts = {}
+    overhead: Amounts = {}
     labels: PodLabels = PodLabels()
+    annotations: PodNotes = PodNotes()
 
 
 class PodView(msgspec.Struct, frozen=True, tag_field="type", tag="pod.seen.v1"):
@@ -56,18 +66,16 @@ class NodeView(msgspec.Struct, frozen=True, tag_field="type", tag="node.seen.v1"
     unschedulable: bool = False
 
 
-def read_pod(pod: PodView, *, ignores_deleting: bool = False) -> tuple[ClassKey, Claim] | None:
-    """The class and claim of a pod; None when it counts for nothing.
-
-    `ignores_deleting` is the gate ElasticQuotaImmediateIgnoreTerminatingPod; without it a pod counts until it is gone.
-    """
-    if pod.phase in _FINISHED or (pod.deleting and ignores_deleting):
+def read_pod(pod: PodView, rules: QuotaRules | None = None) -> tuple[ClassKey, Claim] | None:
+    """The class and claim of a pod; None when it counts for nothing."""
+    rules = rules or QuotaRules()
+    if pod.phase in _FINISHED or not pays_for(rules, is_deleting=pod.deleting):
         return None
+    asked = charged(pod.template.requests, uncharged(rules, pod.template.overhead))
     labels = pod.template.labels
-    amounts = tuple(
-        (name, min(amount, AMOUNT_MAX)) for name, amount in sorted(pod.template.requests.items()) if amount > 0
-    )
-    key = (labels.quota, "") if labels.quota else ("", pod.namespace)
+    amounts = tuple((name, min(amount, AMOUNT_MAX)) for name, amount in sorted(asked.items()) if amount > 0)
+    paid = group_in(pod.template.annotations.paid) if pod.node else ""
+    key = ClassKey(labels.quota, "" if labels.quota else pod.namespace, "" if paid == labels.quota else paid)
     return key, Claim(amounts, bool(pod.node), labels.preemptible == "false")
 
 

@@ -20,8 +20,8 @@ RESOURCES_MAX: Final = 16
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def state_text(group: Group, loan: Loan) -> str:
-    """The content for a group; nothing for one that belongs to no tree."""
+def state_text(group: Group, loan: Loan, waiting: int) -> str:
+    """The content for a group, of whose own pods so many wait; nothing for one that belongs to no tree."""
     if group.is_detached:
         return ""
     parts: dict[str, Any] = {
@@ -30,8 +30,8 @@ def state_text(group: Group, loan: Loan) -> str:
         "lentTo": list(loan.lent_to),
         "borrowed": _listed(loan.borrowed),
         "borrowedFrom": list(loan.borrowed_from),
-        "waitingPods": group.waiting,
-        "short": [] if not group.waiting else sorted(_short(group))[:RESOURCES_MAX],
+        "waitingPods": waiting,
+        "short": [] if not waiting else sorted(_short(group))[:RESOURCES_MAX],
     }
     return str(_encode({name: part for name, part in parts.items() if part}).decode())
 

@@ -20,7 +20,7 @@ from berth.rules.quota_admission.pods import PodOfQuota, pod_refusals
 from berth.rules.quota_admission.quota import KnownQuotas, Quota, Refusal, Switches
 from berth.rules.quota_admission.requests import standing_refusals
 
-LOOKED_AT_ONCE: Final = 200
+LOOKED_AT_ONCE: Final = 100
 """Objects of one round: a report can wait, limits cannot."""
 
 

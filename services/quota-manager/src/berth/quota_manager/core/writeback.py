@@ -126,6 +126,11 @@ class Pace:
                 ready.append(name)
         return ready
 
+    def forget(self, name: str) -> None:
+        """A group that is no longer known."""
+        self._due.pop(name, None)
+        self._looked.pop(name, None)
+
     def keep(self, known: Container[str]) -> None:
         """Forgets groups that are no longer known."""
         for name in [name for name in {*self._due, *self._looked} if name not in known]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from berth.contracts.names import CPU
 from berth.placement_solver.core.cores.make import Make
 from berth.placement_solver.core.seams import Rejection, ZoneHinter
@@ -42,6 +45,26 @@ class Verdict(NamedTuple):
         return bool(self.own or self.policy or self.reason)
 
 
+class Outline(NamedTuple):
+    """What verdicts come to together, as of so many of a generation of makes.
+
+    `alike` is the one verdict of all makes that give CPUs or NUMA nodes, where amplified cpu plays no part; None: there
+    are several. `gives` and `aside` say by make which do, and which are not concerned.
+    """
+
+    as_of: tuple[int, int]
+    concerns: bool
+    alike: Verdict | None
+    gives: npt.NDArray[np.bool_]
+    aside: npt.NDArray[np.bool_]
+
+    def giving(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Which of these makes give."""
+        makes = np.flatnonzero(self.gives)
+        found: npt.NDArray[np.bool_] = codes == makes[0] if makes.size == 1 else self.gives[codes]
+        return found
+
+
 class Placed(NamedTuple):
     """What a pod gets on one node: CPUs of its own, shares of NUMA nodes, and the NUMA nodes that everything of it
     stays on (None: any)."""
@@ -72,6 +95,7 @@ class CoresAsked:
         beside_kubelet: it may have CPUs of its own also where kubelet gives out CPUs itself.
         verdicts: on nodes of each make, as of `verdicts_at`; kept by `Cores`.
         known: what was said of single nodes, by row; kept by the constraint.
+        outlined: the verdicts together.
     """
 
     amounts: Mapping[str, int]
@@ -83,6 +107,21 @@ class CoresAsked:
     verdicts: list[Verdict] = field(default_factory=list)
     verdicts_at: int = -1
     known: dict[int, Known] = field(default_factory=dict)
+    outlined: Outline | None = None
+
+    def outline(self) -> Outline:
+        """The verdicts together."""
+        as_of = (self.verdicts_at, len(self.verdicts))
+        found = self.outlined
+        if found is None or found.as_of != as_of:
+            gives = np.array([each.concerns and not each.reason for each in self.verdicts], np.bool_)
+            aside = np.array([not each.concerns for each in self.verdicts], np.bool_)
+            giving = {each for each in self.verdicts if each.concerns and not each.reason}
+            alike = next(iter(giving)) if len(giving) == 1 else None
+            if alike is not None and alike.amplified:
+                alike = None
+            found = self.outlined = Outline(as_of, not aside.all(), alike, gives, aside)
+        return found
 
     def verdict(self, make: Make) -> Verdict:
         """What it gets on nodes of this make."""

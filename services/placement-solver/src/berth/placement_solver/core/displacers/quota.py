@@ -84,7 +84,7 @@ class QuotaReclaim:
         free = self._where_it_would_go(candidate, asking.plan) if is_about_quota(refused) else None
         with self._ground.nominated.heeded_by([candidate.name], pod.template.priority):
             wanting = self._wanting(candidate, pod, key, asking)
-            limits = Limits(self._quotas, key, candidate.cls.requests, non_preemptible=candidate.non_preemptible)
+            limits = Limits(self._quotas, key, candidate.charged, non_preemptible=candidate.non_preemptible)
             if not limits.can_be_helped:
                 return Nobody()
             there = None if free is not None else self._on_one_node(wanting)
@@ -127,7 +127,7 @@ class QuotaReclaim:
 
     def _is_promised(self, candidate: Candidate) -> bool:
         key = candidate.quota
-        return key is not None and self._quotas.is_promised(key, candidate.cls.requests)
+        return key is not None and self._quotas.is_promised(key, candidate.charged)
 
     def _may_displace(self, pod: Pod, key: Key) -> bool:
         there = self._ground.book.claims_on(pod.nominated) if pod.nominated in self._ground.nodes.rows else ()
@@ -153,7 +153,7 @@ class QuotaReclaim:
 
     def _anywhere(self, wanting: _Wanting, limits: Limits, leaving: set[str]) -> list[Pod] | None:
         """Who has to leave beside those that are leaving, so that no limit is exceeded; None: it does not help."""
-        lenders, asked = wanting.lenders.copy(), wanting.candidate.cls.requests
+        lenders, asked = wanting.lenders.copy(), wanting.candidate.charged
         leaving = leaving | {each.pod.uid for each in wanting.leaving}
         others = [
             each
@@ -223,7 +223,7 @@ class QuotaReclaim:
         """Who of a node's pods may be taken back, most important first."""
         tree = f"{wanting.key[0]}/"
         leaving = {each.pod.uid for each in wanting.leaving}
-        lenders, asked = wanting.lenders.copy(), wanting.candidate.cls.requests
+        lenders, asked = wanting.lenders.copy(), wanting.candidate.charged
         found = [
             each
             for holder in holders
@@ -242,7 +242,7 @@ class QuotaReclaim:
         pod = self._ground.book.pods.get(claim.name)
         if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not claim.quota:
             return None
-        return Charged(pod, claim.quota.rpartition("/")[2], claim.amounts)
+        return Charged(pod, claim.quota.rpartition("/")[2], claim.charged)
 
     def _victim_of(self, claim: Claim, asking: Asking) -> Charged | None:
         """The pod of a claim, if it may be made to leave at all and is not leaving yet. Who draws on a Reservation
@@ -280,7 +280,7 @@ class QuotaReclaim:
             for claim in self._ground.book.claims_on(node):
                 found = self._charged_pod(claim) if claim.uid in uids else None
                 if found is not None:
-                    lenders.take(found, wanting.candidate.cls.requests)
+                    lenders.take(found, wanting.candidate.charged)
                     limits.count(found, -1)
         return lenders
 

@@ -13,6 +13,8 @@ HOPELESS: Final = frozenset({"unsupported", "invalid", "nodes", "reservation"})
 
 def is_contended(units: Sequence[Unit], solution: Solution) -> bool:
     """A gang was refused for want of capacity while others of its batch were placed, or could be placed otherwise."""
+    if any(unit.candidates and unit.candidates[0].cls.rules.gathers(unit) for unit in units):
+        return False  # the model knows nothing of where members lie to each other
     refused = {refusal.candidate.name: refusal.reasons for refusal in solution.refusals}
     for unit in units:
         if not unit.needed or not unit.candidates:

@@ -13,8 +13,8 @@ from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.pods_at_most import pods_at_most
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.registry import share_a_node
 from berth.placement_solver.core.seams import Summed
 from berth.rules.devices.columns import CORE, RATIO
 
@@ -92,7 +92,7 @@ def build_problem(
         share=[_share(candidates[0].cls) for candidates in items],
         whole=nodes.fleet.whole(rows).astype(float).tolist(),
         gpu=(nodes.fleet.free[CORE][:, rows].sum(axis=0) / 100.0).tolist(),
-        most=[_most(candidates, nodes, costs, rows) for candidates in items],
+        most=[pods_at_most(candidates[0].cls, len(candidates), nodes, costs, rows).tolist() for candidates in items],
         gang=gang_of,
         minimum=[minimum for _, minimum in gangs],
         group=_groups([group for group, _ in gangs]),
@@ -167,21 +167,6 @@ def _cards(cls: PodClass) -> float:
 def _share(cls: PodClass) -> float:
     want = cls.want
     return want.instances * max(want.amounts[CORE], want.amounts[RATIO]) / 100.0 if want and want.shared else 0.0
-
-
-def _most(candidates: Sequence[Candidate], nodes: Nodes, costs: Costs, rows: np.ndarray) -> list[int]:
-    """How many pods of an item fit on each node alone, an upper bound for the model."""
-    cls = candidates[0].cls
-    able = np.isfinite(costs.of(cls)[rows])
-    most = np.where(able, len(candidates), 0).astype(np.int64)
-    for column, amount in cls.demand.wants:
-        most = np.minimum(most, nodes.free[column, rows] // max(amount, 1))
-    for constraint, query in cls.by_capacity:
-        if isinstance(constraint, Summed):
-            most = np.minimum(most, constraint.pods_at_most(query, rows))
-    if not share_a_node(cls.by_capacity):
-        most = np.minimum(most, 1)
-    return [int(each) for each in most.clip(0)]
 
 
 def _groups(ids: Sequence[str]) -> list[int]:

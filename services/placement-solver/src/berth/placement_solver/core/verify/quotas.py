@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from berth.contracts import names
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
-from berth.rules.quota_of_pod import BUILT_IN_GROUPS, DEFAULT_GROUP, ROOT_GROUP
+from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP
 from berth.transaction.claims import Claim
 
 Key: TypeAlias = tuple[str, str]
@@ -32,7 +32,9 @@ class QuotaTallies:
         self._non_preemptible: dict[Key, Amounts] = {}
         self._subtree: dict[Key, Amounts] = {}
         self._known: dict[Key, QuotaGroup] = {}
-        self._names: frozenset[str] = frozenset()
+        self._version = -1
+        self._trees: dict[str, set[str]] = {}
+        """By name of a group: the trees that it is in."""
         self._serving: dict[str, set[Key]] = {}
 
     def count(self, claim: Claim, sign: int) -> None:
@@ -45,7 +47,7 @@ class QuotaTallies:
         groups = view.quotas.groups
         if not groups and not any(claim.quota for claim in claims):
             return
-        self._keep_shape(groups)
+        self._keep_shape(view)
         for claim in claims:
             if not claim.is_reservation:
                 yield from self._wrong_payer(claim, view, groups)
@@ -57,7 +59,7 @@ class QuotaTallies:
 
     def used_of(self, view: View) -> Callable[[Key], Mapping[str, int]]:
         """What is in use in the whole subtree of a group."""
-        self._keep_shape(view.quotas.groups)
+        self._keep_shape(view)
         return lambda key: self._subtree.get(key, {})
 
     def _over_limits(self, claim: Claim, groups: Groups, added: _Added) -> Iterator[str]:
@@ -66,7 +68,7 @@ class QuotaTallies:
         group = groups.get(key)
         if group is None:
             return
-        asked = claim.amounts
+        asked = claim.charged
         if claim.non_preemptible:
             promised = {name: amount for name, amount in asked.items() if name in group.min}
             yield from _over(
@@ -85,37 +87,66 @@ class QuotaTallies:
                 continue
             used, more = self._subtree.get(each, {}), added.subtree.get(each, {})
             yield from _over(ancestor, "max", ancestor.max, asked, used, more)
+            if ancestor.rules.checks_parents:
+                yield from _over(ancestor, "runtime", ancestor.runtime, asked, used, more)
 
-    def _keep_shape(self, groups: Groups) -> None:
-        """Sum up the subtrees again when a group came, went or moved."""
-        known = self._known
-        if len(known) == len(groups) and all(known.get(key) is group for key, group in groups.items()):
+    def _keep_shape(self, view: View) -> None:
+        """A group came, went or moved: what its own pods are charged counts for those above it now."""
+        table = view.quotas
+        if table.version == self._version:
             return
-        self._known = dict(groups)
-        self._names = frozenset(name for _, name in groups) - {ROOT_GROUP} | BUILT_IN_GROUPS
-        self._serving = {}
-        for key, group in groups.items():
-            for namespace in group.namespaces if key[1] in self._names else ():
+        self._version = table.version
+        groups, known = table.groups, self._known
+        changed = [key for key, group in groups.items() if known.get(key) is not group]
+        for key in [*changed, *(known.keys() - groups.keys())]:
+            before, group, own = known.get(key), groups.get(key), self._own.get(key)
+            lines = _line(key, known), _line(key, groups)
+            if own and lines[0] != lines[1]:
+                for sign, line in zip((-1, 1), lines, strict=True):
+                    for each in line:
+                        _add(self._subtree.setdefault(each, {}), own, sign)
+            for namespace in before.namespaces if before is not None else ():
+                self._serving[namespace].discard(key)
+            for namespace in group.namespaces if group is not None else ():
                 self._serving.setdefault(namespace, set()).add(key)
-        self._subtree = {}
-        for key, amounts in self._own.items():
-            for above in _line(key, groups):
-                _add(self._subtree.setdefault(above, {}), amounts, 1)
+            if group is None:
+                del known[key]
+                self._trees[key[1]].discard(key[0])
+            else:
+                known[key] = group
+                self._trees.setdefault(key[1], set()).add(key[0])
 
     def _wrong_payer(self, claim: Claim, view: View, groups: Groups) -> Iterator[str]:
         pod = view.book.seen(claim.name)
         if not isinstance(pod, Pod):
             return
-        label = pod.template.labels.get(names.LABEL_QUOTA_NAME)
-        if label:
-            wanted = label if label in self._names else DEFAULT_GROUP
-            payers = {key for key in groups if key[1] == wanted}
-        else:
-            payers = self._serving.get(pod.namespace) or {key for key in groups if key[1] == DEFAULT_GROUP}
-        if claim.quota not in ({f"{tree}/{name}" for tree, name in payers} or {""}):
+        rules = _rules(groups)
+        if claim.quota not in ({f"{tree}/{name}" for tree, name in self._payers(pod, rules)} or {""}):
             yield f"{'/'.join(claim.name)}: is charged to quota {claim.quota or 'none'}, which does not pay for it"
+        if claim.uncharged != (pod.template.overhead if rules.ignores_overhead else {}):
+            yield f"{'/'.join(claim.name)}: is charged {claim.charged} to its quota, which is not what it has to pay"
         if claim.non_preemptible != (pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false"):
             yield f"{'/'.join(claim.name)}: preemptible or not is read wrongly"
+
+    def _payers(self, pod: Pod, rules: QuotaRules) -> set[Key]:
+        """The groups that may pay for a pod that is not bound."""
+        if pod.deleting and rules.ignores_terminating:
+            return set()
+        label = pod.template.labels.get(names.LABEL_QUOTA_NAME, "")
+        if label and (label == ROOT_GROUP or not self._trees.get(label)):
+            label = DEFAULT_GROUP if rules.uses_default else ""
+        if not label and rules.uses_default:
+            serving = self._serving.get(pod.namespace)
+            if serving:
+                return serving
+            label = DEFAULT_GROUP
+        return {(tree, label) for tree in self._trees.get(label, ())}
+
+
+def _rules(groups: Groups) -> QuotaRules:
+    """How quota-manager is set."""
+    group = groups.get(("", DEFAULT_GROUP))
+    return group.rules if group is not None else QuotaRules()
 
 
 def _over(
@@ -138,11 +169,11 @@ def _charge(
     groups: Groups,
 ) -> None:
     key = _key(claim)
-    _add(own.setdefault(key, {}), claim.amounts, sign)
+    _add(own.setdefault(key, {}), claim.charged, sign)
     if claim.non_preemptible:
-        _add(non_preemptible.setdefault(key, {}), claim.amounts, sign)
+        _add(non_preemptible.setdefault(key, {}), claim.charged, sign)
     for above in _line(key, groups):
-        _add(subtree.setdefault(above, {}), claim.amounts, sign)
+        _add(subtree.setdefault(above, {}), claim.charged, sign)
 
 
 def _key(claim: Claim) -> Key:

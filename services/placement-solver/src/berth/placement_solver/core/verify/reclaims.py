@@ -74,9 +74,9 @@ def _held(victims: Sequence[Pod], view: View) -> Iterator[tuple[Pod, Claim]]:
 def _is_within_min(claim: Claim, group: QuotaGroup | None, used: Mapping[str, int]) -> bool:
     if group is None:
         return False
-    asked = [name for name in group.limits if claim.amounts.get(name, 0) > 0]
+    asked = [name for name in group.limits if claim.charged.get(name, 0) > 0]
     return bool(asked) and all(
-        used.get(name, 0) + claim.amounts[name] <= group.effective_min.get(name, 0) for name in asked
+        used.get(name, 0) + claim.charged[name] <= group.effective_min.get(name, 0) for name in asked
     )
 
 
@@ -86,7 +86,7 @@ def _is_over(
     return group is not None and any(
         used.get(name, 0) - gone.get(name, 0) > group.runtime.get(name, 0)
         for name in group.limits
-        if victim.amounts.get(name, 0) > 0 and claim.amounts.get(name, 0) > 0
+        if victim.charged.get(name, 0) > 0 and claim.charged.get(name, 0) > 0
     )
 
 
@@ -96,5 +96,5 @@ def _key(claim: Claim) -> Key:
 
 
 def _take(into: dict[str, int], claim: Claim) -> None:
-    for name, amount in claim.amounts.items():
+    for name, amount in claim.charged.items():
         into[name] = into.get(name, 0) + amount

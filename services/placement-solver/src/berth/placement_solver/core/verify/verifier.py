@@ -16,6 +16,7 @@ from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
+from berth.placement_solver.core.verify.laws.network_topology import network_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.laws.quota_tree import tree_problems
@@ -89,12 +90,23 @@ class Verifier:
         if problems or len(claims) == 1:
             return problems
         for unit in units_of(victims, self._cluster):
-            uids = {victim.uid for victim in unit}
-            rest = [victim for victim in victims if victim.uid not in uids]
-            if not self._check_without(claims, rest, names_displaced):
-                first = unit[0]
-                return [f"victim {first.namespace}/{first.name} may as well stay"]
+            if self._is_to_spare(unit, claims, victims, names_displaced):
+                return [f"victim {unit[0].namespace}/{unit[0].name} may as well stay"]
         return []
+
+    def _is_to_spare(
+        self, unit: Sequence[Pod], claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
+    ) -> bool:
+        """Whether the claims have their places without this unit of the victims, too; its own nodes say mostly no."""
+        uids = {victim.uid for victim in unit}
+        rest = [victim for victim in victims if victim.uid not in uids]
+        uids_of_rest = {victim.uid for victim in rest}
+        nominated = nominated_beside(claims, displaced, self._cluster)
+        for node in sorted({victim.node for victim in unit}):
+            arriving = [claim for claim in claims if claim.node == node]
+            if arriving and self._node_problems(node, arriving, uids_of_rest, nominated):
+                return False
+        return not self._check_without(claims, rest, displaced)
 
     def _reclaim_problems(
         self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
@@ -151,6 +163,7 @@ class Verifier:
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
+        problems += network_problems(claims, self._cluster)
         problems += volume_problems(claims, self._cluster, gone)
         problems += self._load.problems(claims, nominated, self._cluster)
         return problems[:PROBLEMS_MAX]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.network import NetworkLayers, NodeDomains
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
@@ -34,10 +35,12 @@ class NodeTable(Protocol):
 
 
 class QuotaTable(Protocol):
-    """QUOTA, by tree and name."""
+    """QUOTA, by tree and name. `version` is another one whenever a group is."""
 
     @property
     def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
+    @property
+    def version(self) -> int: ...
 
 
 class KnownCapacity(Protocol):
@@ -81,6 +84,15 @@ class LoadView(Protocol):
     def now_s(self) -> float: ...
 
 
+class NetworkTable(Protocol):
+    """INVENTORY's layers of the network, and where each node lies."""
+
+    @property
+    def message(self) -> NetworkLayers | None: ...
+    @property
+    def domains(self) -> Mapping[str, NodeDomains]: ...
+
+
 class View(Protocol):
     """A solver's view, as far as the verifier looks at it."""
 
@@ -94,6 +106,8 @@ class View(Protocol):
     def reservations(self) -> ReservationTable: ...
     @property
     def gangs(self) -> GangTable: ...
+    @property
+    def network(self) -> NetworkTable: ...
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
     @property

@@ -1,0 +1,1 @@
+"""Where the members of a gang lie to each other: one file for each way of gathering them."""
