@@ -403,6 +403,7 @@ def _cut_cycles(forest: Forest, names: Collection[str]) -> None:
                 member.parent.children.remove(member)
                 member.parent = None
             _detach(member, PARENT, "leads back to the quota itself", forest)
+            forest.note(PARENTS, member.name, [])  # it has no parent to be compared with
 
 
 def _measure(forest: Forest, names: Collection[str]) -> None:
