@@ -97,6 +97,8 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_PLAN",
         "ANNOTATION_EPOCH",
         "ANNOTATION_QUOTA",
+        "ANNOTATION_QUOTA_STATE",
+        "LABEL_QUOTA_GUARANTEE",
         "ANNOTATION_NOMINATED",
         "ANNOTATION_DISPLACED",
         "ANNOTATION_EVICTED_FOR",

@@ -68,7 +68,7 @@ def test_reference_affinity(case):
         QuotaClaim(each["name"], each["namespace"], tuple(each.get("namespaces", ()))) for each in quotas.values()
     ]
     pod = given["pod"]
-    quota = QuotaMap.of_claims(claims).group_of(pod["quotaLabel"], pod["namespace"])
+    quota = QuotaMap(claims).group_of(pod["quotaLabel"], pod["namespace"])
     profile = profile_of_tree(
         quotas.get(quota, {}).get("treeId", ""), [read_profile(profile_of(each)) for each in given["profiles"]]
     )

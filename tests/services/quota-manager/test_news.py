@@ -40,12 +40,21 @@ def shown(reconciler: Reconciler, now: float) -> dict[str, Any]:
 def test_what_the_pods_of_a_group_that_does_not_lend_ask_for_is_shown() -> None:
     feed = Feed(interval_s=2.0)
     feed.node("n")
-    annotations = {names.ANNOTATION_QUOTA_RUNTIME: '{"cpu":"4"}', names.ANNOTATION_QUOTA_REQUEST: '{"cpu":"4"}'}
+    annotations = {
+        names.ANNOTATION_QUOTA_RUNTIME: '{"cpu":"4"}',
+        names.ANNOTATION_QUOTA_REQUEST: '{"cpu":"4"}',
+        names.ANNOTATION_QUOTA_STATE: '{"effectiveMin":{"cpu":"4"}}',
+    }
     feed.quota("a", minimum=4000, annotations=annotations, allow_lent_resource="false")
     feed.complete()
     assert shown(feed.reconciler, 1.0) == {}
     feed.pod("p", quota="a", cpu=1000)
-    assert shown(feed.reconciler, 10.0) == {"a": {names.ANNOTATION_QUOTA_CHILD_REQUEST: '{"cpu":"1"}'}}
+    assert shown(feed.reconciler, 10.0) == {
+        "a": {
+            names.ANNOTATION_QUOTA_CHILD_REQUEST: '{"cpu":"1"}',
+            names.ANNOTATION_QUOTA_STATE: '{"effectiveMin":{"cpu":"4"},"waitingPods":1}',
+        }
+    }
 
 
 def test_a_group_that_returns_before_its_echoes_is_published() -> None:

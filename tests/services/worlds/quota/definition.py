@@ -23,6 +23,8 @@ class Asking:
     min: Amounts = field(default_factory=dict)
     weight: Amounts | None = None
     lends: bool = True
+    guarantees: bool = False
+    """What it uses is guaranteed, whatever holds for the others."""
     self_request: Amounts = field(default_factory=dict)
     self_used: Amounts = field(default_factory=dict)
 
@@ -71,13 +73,17 @@ def _parents_first(groups: Sequence[Asking]) -> list[str]:
 def _rise(group: Asking, children: list[Asking], figures: dict[str, Figures], *, guarantees_use: bool) -> None:
     own = figures[group.name]
     asked, allocated = dict(group.self_request), dict(group.self_used)
+    below: Amounts = {}
     for child in children:
         add_into(asked, figures[child.name].limited)
-        add_into(allocated, figures[child.name].guaranteed)
-    lends = group.lends and not guarantees_use
+        add_into(below, figures[child.name].guaranteed)
+    add_into(allocated, below)
+    guarantees = guarantees_use or group.guarantees
+    lends = group.lends and not guarantees
+    own.guaranteed = below
     own.request = asked if lends else maximum(asked, group.min)
     own.limited = {key: min(own.request.get(key, 0), limit) for key, limit in group.max.items()}
-    if guarantees_use:
+    if guarantees:
         own.allocated = allocated
         own.guaranteed = maximum(allocated, group.min)
 
@@ -115,5 +121,5 @@ def _sharer(group: Asking, key: str, figures: Figures, guarantees_use: bool) -> 
         request=figures.limited.get(key, 0),
         minimum=figures.effective_min.get(key, 0),
         guarantee=figures.guaranteed.get(key, 0),
-        lends=group.lends and not guarantees_use,
+        lends=group.lends and not (guarantees_use or group.guarantees),
     )

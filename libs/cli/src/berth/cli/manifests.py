@@ -18,6 +18,7 @@ _KINDS: dict[str, Resource] = {
     "ConfigMap": kube.CONFIG_MAPS,
     "Device": kube.DEVICES,
     "ElasticQuota": kube.ELASTIC_QUOTAS,
+    "ElasticQuotaProfile": kube.ELASTIC_QUOTA_PROFILES,
     "Namespace": kube.NAMESPACES,
     "Node": kube.NODES,
     "NodeResourceTopology": kube.NODE_RESOURCE_TOPOLOGIES,

@@ -12,12 +12,13 @@ from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import command_subject, event_subject, named_key, namespaced_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
-from berth.quota_manager.core.book import ClassKey
 from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
+from berth.quota_manager.core.quota_state import state_text
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
@@ -56,6 +57,9 @@ class Reconciler:
         self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
+        self.loans = Loans()
+        self._loans_due = started
+        self._interval_s = interval_s
         self.maker = Maker(interval_s, retry_s)
         self._home = home
         self._nodes_of: dict[str, list[Requirement]] = {}
@@ -182,6 +186,8 @@ class Reconciler:
         settled = self.engine.settle()
         self._follow(settled)
         self._at_once |= settled.shapes
+        if settled.rebuilt:
+            self.loans.reset()
         if self.view.profiles.changed:
             self.view.profiles.changed = False
             self._nodes_of = self.view.profiles.requirements()
@@ -189,6 +195,9 @@ class Reconciler:
         self._gather_problems(settled.figures)
         groups = self.engine.forest.groups
         self._limits |= settled.limits
+        self.loans.touch(groups[name] for name in settled.limits & groups.keys())
+        for name in sorted(self._moved_loans(now) & groups.keys()):
+            self.pace.want(name, now)
         seen, self.view.seen_again = self.view.seen_again, set()
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
@@ -228,9 +237,16 @@ class Reconciler:
         self.problems = sources[0] + [each for each in sources[1] if (each.object, each.field) not in said]
         self._demand |= self._told_otherwise()
 
+    def _moved_loans(self, now: float) -> set[str]:
+        """Groups with other loans than before: a look at whole levels, so at most once per interval."""
+        if now < self._loans_due:
+            return set()
+        self._loans_due = now + self._interval_s
+        return self.loans.settle()
+
     def _demand_of(self, name: str) -> Demand:
-        group, pods = self.engine.forest.groups.get(name), self.engine.book.classes.get(ClassKey(name))
-        return Demand(0 if pods is None else pods.pods, {} if group is None else group.child_request)
+        group = self.engine.forest.groups.get(name)
+        return Demand(0, {}) if group is None else Demand(self.engine.pods_of(name)[0], group.child_request)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.
@@ -347,8 +363,8 @@ class Reconciler:
         return {owner.rpartition("/")[2] for owner in before.keys() | now.keys() if before.get(owner) != now.get(owner)}
 
     def _patch(self, group: Group, shown: Shown) -> PatchObject | None:
-        figures = figures_of(group, group.runtime, guarantees_use=self._rules.guarantees_use)
-        return patch(shown, figures, group.used)
+        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1])
+        return patch(shown, figures_of(group, group.runtime), group.used, told)
 
 
 def _place(group: Group) -> tuple[bool, int, str]:

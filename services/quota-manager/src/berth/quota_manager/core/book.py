@@ -47,11 +47,13 @@ class Sums(NamedTuple):
 class PodClass:
     """The sums of one class of pods, and what of them its group has taken over already."""
 
-    __slots__ = ("key", "pods", "sums", "taken")
+    __slots__ = ("key", "pods", "sums", "taken", "waiting")
 
     def __init__(self, key: ClassKey) -> None:
         self.key = key
         self.pods = 0
+        self.waiting = 0
+        """Of them, those that have no node."""
         self.sums = Sums.empty()
         self.taken = Sums.empty()
 
@@ -114,6 +116,8 @@ class Book:
 
     def _add(self, pod_class: PodClass, claim: Claim, sign: int) -> None:
         pod_class.pods += sign
+        if not claim.is_assigned:
+            pod_class.waiting += sign
         self.touched.add(pod_class.key)
         sums = pod_class.sums
         totals = [sums.request]

@@ -171,6 +171,11 @@ class Engine:
         settled, self._settled = self._settled, Settled()
         return settled
 
+    def pods_of(self, name: str) -> tuple[int, int]:
+        """How many pods a group has of its own, and how many of them have no node."""
+        classes = [self.book.classes[key] for key in self._payers.classes_of(name)]
+        return sum(each.pods for each in classes), sum(each.waiting for each in classes)
+
     @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
@@ -253,14 +258,18 @@ class Engine:
 
     def _begin(self, group: Group) -> None:
         """All figures of a group are to be worked out."""
-        if self.rules.guarantees_use:
-            group.lends = False
+        self._guarantee(group)
         self._rises(group)
         self._sinks(group, group.sharers)
         if not group.is_root:
             self._settled.limits.add(group.name)
             self._settled.figures.add(group.name)
             self._settled.shapes.add(group.name)
+
+    def _guarantee(self, group: Group) -> None:
+        """What guarantees its use lends nothing."""
+        group.guarantees = self.rules.guarantees_use or group.spec.guarantees
+        group.lends = group.spec.lends and not group.guarantees
 
     def _uproot(self, names: set[str]) -> None:
         """Take groups away, with their figures from the sums above them."""
@@ -286,8 +295,7 @@ class Engine:
         level = dict(group.shared)
         has_other_keys = group.spec.max.keys() != spec.max.keys()
         replace_spec(self.forest, group, spec)
-        if self.rules.guarantees_use:
-            group.lends = False
+        self._guarantee(group)
         if has_other_keys:
             self._untake(group.name)
             for own in (group.self_request, group.self_used, group.self_np_request, group.self_np_used):
@@ -372,8 +380,9 @@ class Engine:
         used = add(group.self_used, group.children_used)
         np_request = add(group.self_np_request, group.children_np_request)
         np_used = add(group.self_np_used, group.children_np_used)
-        guaranteed: Amounts = {}
-        if self.rules.guarantees_use:
+        guaranteed = dict(group.children_guaranteed)  # what is guaranteed below has to be there
+        group.allocated = {}
+        if self.rules.guarantees_use or spec.guarantees:
             group.allocated = add(group.self_used, group.children_guaranteed)
             guaranteed = maximum(group.allocated, spec.min)
         old = (group.request, group.used, group.np_request, group.np_used, group.guaranteed)

@@ -49,6 +49,7 @@ class Group:
         "depth",
         "effective_min",
         "guaranteed",
+        "guarantees",
         "has_new_spec",
         "is_built_in",
         "is_detached",
@@ -86,6 +87,7 @@ class Group:
         self.is_detached = False
         self.has_new_spec = False
         """Its figures are to be worked out even where its sums are as before."""
+        self.guarantees = spec.guarantees
         self.lends = spec.lends
         self.weight = weights_of(spec)
         self.sharers: dict[str, list[Group]] = {}
@@ -401,6 +403,7 @@ def _cut_cycles(forest: Forest, names: Collection[str]) -> None:
                 member.parent.children.remove(member)
                 member.parent = None
             _detach(member, PARENT, "leads back to the quota itself", forest)
+            forest.note(PARENTS, member.name, [])  # it has no parent to be compared with
 
 
 def _measure(forest: Forest, names: Collection[str]) -> None:

@@ -42,6 +42,8 @@ class GroupSpec:
     max: Amounts = field(default_factory=dict)
     weight: Amounts | None = None
     lends: bool = True
+    guarantees: bool = False
+    """What its pods use is guaranteed, and its idle min is not lent."""
     namespaces: tuple[str, ...] = ()
     total: Amounts | None = None
     problems: tuple[tuple[str, str], ...] = ()

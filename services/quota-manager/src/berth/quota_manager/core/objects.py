@@ -99,6 +99,7 @@ def read_quota(quota: state.ElasticQuota) -> GroupSpec:
         max=_ceiling(quota),
         weight=_resource_list(annotations, names.ANNOTATION_QUOTA_WEIGHT, problems),
         lends=labels.get(names.LABEL_QUOTA_LENDS) != "false",
+        guarantees=labels.get(names.LABEL_QUOTA_GUARANTEE, annotations.get(names.LABEL_QUOTA_GUARANTEE)) == "true",
         namespaces=namespaces,
         total=_resource_list(annotations, names.ANNOTATION_QUOTA_TOTAL, problems),
         problems=tuple(problems),

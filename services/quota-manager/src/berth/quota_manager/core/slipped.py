@@ -36,7 +36,7 @@ class Demand(NamedTuple):
     """What belongs to a group now."""
 
     pods: int
-    """That name it by their label."""
+    """Of its own."""
     request: Amounts
     """What they and the groups below ask for."""
 

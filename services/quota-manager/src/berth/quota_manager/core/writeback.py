@@ -30,6 +30,8 @@ class Shown(NamedTuple):
     uid: str
     used: Amounts
     figures: Mapping[str, Amounts | None]
+    state: str = ""
+    """The annotation `quota-state`."""
 
 
 _WRITTEN: Final = (
@@ -48,35 +50,44 @@ def shown_by(quota: state.ElasticQuota) -> Shown:
     for name in (*_WRITTEN, *_WRITTEN_WITH_GUARANTEE):
         amounts = read_amounts(quota.annotations, name)
         figures[name] = None if isinstance(amounts, Problem) or amounts is None else without_zeros(amounts)
-    return Shown(quota.namespace, quota.name, quota.uid, without_zeros(quota.used), figures)
+    state_shown = quota.annotations.get(names.ANNOTATION_QUOTA_STATE, "")
+    return Shown(quota.namespace, quota.name, quota.uid, without_zeros(quota.used), figures, state_shown)
 
 
-def figures_of(group: Group, runtime: Amounts, *, guarantees_use: bool) -> dict[str, Amounts]:
+def figures_of(group: Group, runtime: Amounts) -> dict[str, Amounts]:
     """What the annotations should say, by annotation."""
     figures = dict(
         zip(_WRITTEN, (runtime, group.request, group.child_request, group.np_request, group.np_used), strict=True)
     )
-    if guarantees_use:
+    if group.guarantees:
         figures |= dict(zip(_WRITTEN_WITH_GUARANTEE, (group.guaranteed, group.allocated), strict=True))
     return {name: clamped(amounts) for name, amounts in figures.items()}
 
 
-def patch(shown: Shown, figures: Mapping[str, Amounts], used: Amounts) -> PatchObject | None:
-    """The request that makes the object show these figures; None when it does. Zero and absent are equal."""
+def patch(shown: Shown, figures: Mapping[str, Amounts], used: Amounts, told: str = "") -> PatchObject | None:
+    """The request that makes the object show these figures, and what is `told` of them; None when it does.
+
+    Zero and absent are equal.
+    """
     used = clamped(used)
     wrong = {
         name: amounts for name, amounts in figures.items() if (shown.figures.get(name) or {}) != without_zeros(amounts)
     }
     uses_otherwise = without_zeros(used) != shown.used
-    if not wrong and not uses_otherwise:
+    if not wrong and not uses_otherwise and told == shown.state:
         return None
+    annotations: dict[str, str | None] = {
+        name: _encode(format_amounts(amounts)).decode() for name, amounts in wrong.items()
+    }
+    if told != shown.state:
+        annotations[names.ANNOTATION_QUOTA_STATE] = told or None
     status = {"used": format_amounts(dict.fromkeys(shown.used, 0) | used)} if uses_otherwise else None
     return PatchObject(
         api=API,
         namespace=shown.namespace,
         name=shown.name,
         uid=shown.uid,
-        annotations={name: _encode(format_amounts(amounts)).decode() for name, amounts in wrong.items()},
+        annotations=annotations,
         status=status,
         status_subresource=False,
     )
