@@ -42,7 +42,10 @@ class Preempting:
     def concerns(self, refused: Refused) -> bool:
         """Whether others might leave for these: nothing but capacity that others have keeps it from them."""
         cluster = self._cluster
-        for each in refused.unit.candidates:
+        candidates = refused.unit.candidates
+        if candidates and candidates[0].cls.rules.gathers(refused.unit):
+            return False  # displacers know nothing of where members lie to each other
+        for each in candidates:
             if cluster.turn(each.object) is not Turn.ANYHOW or self._is_waited_for(each.name):
                 return False
             if not refused.unit.needed and not cluster.gangs.goes_alone(each.name):
