@@ -12,7 +12,7 @@ import json
 import random
 from datetime import UTC, datetime
 
-from tests.simulation import changes, gangs, inside, mates, owned, volumes
+from tests.simulation import changes, gangs, inside, mates, owned, schedules, volumes
 from tests.simulation.workload import (
     GROUPS,
     NAMESPACE,
@@ -75,6 +75,7 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     if size.ranked:
         _rank(rng, done, size.ranked)
     done += inside.beside(random.Random(rng.random()), size)
+    done += schedules.some(rng, size)
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -65,6 +65,7 @@ _ALL: Final = (
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
+    Promise("I30", "window-made-once", "A window of a schedule has one reservation, which ends with it."),
     Promise(
         "I34",
         "gangs-displaced-whole",
