@@ -65,6 +65,7 @@ BUILT = {
             "namespace",
             "priorityclass",
             "reservation",
+            "reservationschedule",
             "noderesourcetopology",
             "clusternetworktopology",
             "topology",

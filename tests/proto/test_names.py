@@ -105,6 +105,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_LET_GO",
         "ANNOTATION_REFUSED",
         "ANNOTATION_REVISION",
+        "ANNOTATION_WINDOW",
         "ANNOTATION_CONTAINER_DEVICES",
         "ANNOTATION_GPU_SPLIT",
         "ANNOTATION_REPORT",

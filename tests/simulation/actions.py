@@ -12,7 +12,7 @@ import json
 import random
 from datetime import UTC, datetime
 
-from tests.simulation import changes, gangs, gathers, inside, mates, owned, pools, volumes
+from tests.simulation import changes, gangs, gathers, inside, mates, owned, pools, schedules, volumes
 from tests.simulation.workload import (
     GROUPS,
     NAMESPACE,
@@ -77,6 +77,7 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     done += inside.beside(random.Random(rng.random()), size)
     done += gathers.draw(random.Random(rng.random()), size)
     done += pools.draw(random.Random(rng.random()), size)
+    done += schedules.some(rng, size)
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -34,7 +34,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
     "gangs": ("barred", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
-    "shares": ("bookings", "groups made anew", "two groups", "wear", "wear and loss"),
+    "shares": ("bookings", "windows", "groups made anew", "two groups", "wear", "wear and loss"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

@@ -58,6 +58,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "reserved elsewhere": (0, "I5"),
     "never expires": (0, "L1"),
     "expires early": (0, "L1"),
+    "window named anew": (0, "I30"),
     "rewritten": (0, "I1c I1d"),
     "ended": (0, "untimely"),
     "fence": (0, "I1 I12 I5"),

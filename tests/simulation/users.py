@@ -37,6 +37,7 @@ PATHS: Final = {
     "PodGroup": Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", NAMESPACE, ""),
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "ClusterNetworkTopology": Path("scheduling.koordinator.sh", "v1alpha1", "clusternetworktopologies", "", ""),
+    "ReservationSchedule": Path("scheduling.berth.sh", "v1alpha1", "reservationschedules", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
     "NodeResourceTopology": Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", ""),
     "ReplicaSet": Path("apps", "v1", "replicasets", NAMESPACE, ""),

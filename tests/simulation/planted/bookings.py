@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from tests.simulation import schedules
 from tests.simulation.planted.users import CARD, crowd
 from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Json, Size, Timed
 
@@ -24,6 +25,14 @@ def restricted(rng: random.Random, size: Size) -> list[Timed]:
             made["spec"]["allocatePolicy"] = "Restricted"
             made["metadata"]["annotations"] = {names.ANNOTATION_NODE_RESERVATION: '{"resources":{"cpu":"500m"}}'}
     return done
+
+
+def windows(rng: random.Random, size: Size) -> list[Timed]:
+    """Schedules of short windows, among pods that want the same cards."""
+    done = crowd(rng, size)
+    for number in range(size.reservations):
+        done += schedules.one(rng, size, number)
+    return sorted(done, key=lambda timed: timed.at_s)
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:

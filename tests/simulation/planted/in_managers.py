@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from berth.cluster_watcher.core.published_view import PublishedView, Verdict
 from berth.contracts.state import Reservation
-from berth.reservation_manager.core import life
+from berth.reservation_manager.core import life, schedule
 
 
 def deletions_swallowed() -> AbstractContextManager[object]:
@@ -36,3 +37,9 @@ def expires_early() -> AbstractContextManager[object]:
         return created_s + (end_s - created_s) / 3 if end_s and created_s else end_s
 
     return patch.object(life, "end_of", end_of)
+
+
+def windows_named_anew() -> AbstractContextManager[object]:
+    """Whoever looks at a window calls its Reservation by another name."""
+    numbers = itertools.count()
+    return patch.object(schedule, "name_of", lambda made, window: f"{made.name}-{window.start}-{next(numbers) % 7}")

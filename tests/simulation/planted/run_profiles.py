@@ -13,7 +13,7 @@ from typing import Final
 from tests.simulation import gathers, inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, restricted
+from tests.simulation.planted.bookings import bookings, restricted, windows
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -211,6 +211,14 @@ API_TROUBLE: Final = replace(
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
 POOLED: Final = replace(SHORT, size=Size(nodes=6, singles=40), actions=users.pooled)
+WINDOWS: Final = replace(
+    SHORT,
+    end_s=130.0,
+    whole_s=140.0,
+    size=Size(nodes=3, singles=40, reservations=3, end_s=130.0),
+    actions=windows,
+    faults=every(17.0, trouble.clock_jumps),
+)
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))

@@ -48,6 +48,15 @@ def garbled(rng: random.Random, at_s: float) -> list[Fault]:
     ]
 
 
+def clock_jumps(rng: random.Random, at_s: float) -> list[Fault]:
+    """The wall clock of whoever ends Reservations is wrong from now on, until it is put right."""
+    off_s = rng.choice((-90.0, -20.0, 20.0, 90.0))
+    return [
+        Fault(at_s, "clock", "reservation-manager", off_s),
+        Fault(at_s + rng.uniform(3.0, 12.0), "clock", "reservation-manager", -off_s),
+    ]
+
+
 def nothing(rng: random.Random, at_s: float) -> list[Fault]:
     """All is well."""
     return []

@@ -40,8 +40,10 @@ ANNOTATION_KUBELET_CARDS = "scheduling.berth.sh/kubelet-cards"
 """Device: the GPUs that kubelet has picked, JSON: minors by uid of the pod."""
 ANNOTATION_DEVICE_CORDON = "scheduling.berth.sh/device-cordon"
 """Node: devices that nothing new is placed on, `kind/minor` or id, separated by commas or as a JSON list."""
+ANNOTATION_WINDOW = "scheduling.berth.sh/window"
+"""Reservation: the window of a ReservationSchedule that it was made for, JSON: `schedule` (uid), `start` and `end`."""
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
-"""Device, NodeResourceTopology: who writes it; cluster-writer changes those of Berth alone."""
+"""Device, NodeResourceTopology, Reservation: who writes it; cluster-writer changes those of Berth alone."""
 
 # --- QoS and priority (Koordinator) ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from berth.contracts.kube import (
     OwnerReference,
     ReservationCondition,
     ReservationOwner,
+    ReservationScheduleStatus,
     Taint,
     Toleration,
     TopologySpreadConstraint,
@@ -403,6 +404,29 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     allocated: Amounts = {}
     conditions: list[ReservationCondition] = []
     current_owners: list[ObjectReference] = []
+    problems: list[Problem] = []
+
+
+class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):
+    """A ReservationSchedule: by which calendar Reservations are made, and what of.
+
+    `duration_s` and `lead_s` are 0 where they could not be read (a problem then). `labels`, `annotations` and `spec`
+    are those of the Reservations; `spec` is empty where they are larger than 32 KiB. `status` repeats the object's.
+    """
+
+    name: str
+    uid: str
+    version: Integer
+    cron: str = ""
+    time_zone: str = ""
+    duration_s: float = 0.0
+    lead_s: float = 0.0
+    displaces: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    spec: dict[str, Any] = {}
+    deleting: bool = False
+    status: ReservationScheduleStatus = ReservationScheduleStatus()
     problems: list[Problem] = []
 
 

@@ -27,6 +27,7 @@ _KINDS: dict[str, Resource] = {
     "PodGroup": kube.POD_GROUPS,
     "PriorityClass": kube.PRIORITY_CLASSES,
     "Reservation": kube.RESERVATIONS,
+    "ReservationSchedule": kube.RESERVATION_SCHEDULES,
 }
 _WORDS = {kind.lower(): kind for kind in _KINDS} | {"gang": "PodGroup", "quota": "ElasticQuota"}
 

@@ -67,6 +67,7 @@ _ALL: Final = (
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
     Promise("I33", "gathered", "Members of a gang that must lie in one domain of the network do so when it begins."),
+    Promise("I30", "window-made-once", "A window of a schedule has one reservation, which ends with it."),
     Promise(
         "I34",
         "gangs-displaced-whole",

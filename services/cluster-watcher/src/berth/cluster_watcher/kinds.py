@@ -28,6 +28,7 @@ from berth.cluster_watcher.core.pod_groups import pod_group_of
 from berth.cluster_watcher.core.pod_owners import replica_set_of, replication_controller_of, stateful_set_of
 from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.priority_classes import priority_class_of
+from berth.cluster_watcher.core.reservation_schedules import ReservationScheduleItem, reservation_schedule_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.cluster_watcher.core.services import service_of
 from berth.cluster_watcher.core.storage_classes import storage_class_of
@@ -127,6 +128,13 @@ KINDS: Final[tuple[Kind, ...]] = (
     ),
     Kind("device", kube.DEVICES, views.Device, state.Device, device_of),
     RESERVATIONS,
+    Kind(
+        "reservationschedule",
+        kube.RESERVATION_SCHEDULES,
+        ReservationScheduleItem,
+        state.ReservationSchedule,
+        reservation_schedule_of,
+    ),
     Kind(
         "noderesourcetopology",
         kube.NODE_RESOURCE_TOPOLOGIES,

@@ -49,6 +49,7 @@ WRITABLE = {
         resources.ELASTIC_QUOTAS,
         resources.ELASTIC_QUOTA_PROFILES,
         resources.RESERVATIONS,
+        resources.RESERVATION_SCHEDULES,
         resources.POD_GROUPS,
         resources.DEVICES,
         resources.CLUSTER_NETWORK_TOPOLOGIES,
@@ -63,11 +64,18 @@ class Applicable(NamedTuple):
     """A kind whose objects other services may ask to have made, and what it is called.
 
     `is_shared`: other agents write objects of this kind as well. Those without our label are theirs, and never touched.
+    `is_kept`: nobody may ask to have one deleted; it goes with its owner.
     """
 
     resource: Resource
     kind: str
     is_shared: bool = False
+    is_kept: bool = False
+
+    @property
+    def is_deletable(self) -> bool:
+        """Whether `DeleteObject` may name one."""
+        return self.is_shared and not self.is_kept and not self.resource.namespaced
 
 
 APPLICABLE = {
@@ -76,6 +84,7 @@ APPLICABLE = {
         Applicable(resources.NODE_SLOS, "NodeSLO"),
         Applicable(resources.ELASTIC_QUOTAS, "ElasticQuota", is_shared=True),
         Applicable(resources.DEVICES, "Device", is_shared=True),
+        Applicable(resources.RESERVATIONS, "Reservation", is_shared=True, is_kept=True),
         Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
 }
@@ -205,7 +214,7 @@ class Commands:
         if command.api not in APPLICABLE:
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         owner = command.owner
-        resource, kind, is_shared = APPLICABLE[command.api]
+        resource, kind, is_shared, _ = APPLICABLE[command.api]
         namespace = command.namespace if resource.namespaced else ""
         found = await self._api.get(resource, namespace, command.name)
         if not found.ok and not found.missing:
@@ -246,8 +255,8 @@ class Commands:
     async def delete_object(self, command: DeleteObject) -> str:
         """Delete an object that we made, unless it is another one by now, or another writer's."""
         applicable = APPLICABLE.get(command.api)
-        if applicable is None or not applicable.is_shared or applicable.resource.namespaced:
-            shared = sorted(a for a, each in APPLICABLE.items() if each.is_shared and not each.resource.namespaced)
+        if applicable is None or not applicable.is_deletable:
+            shared = sorted(api for api, each in APPLICABLE.items() if each.is_deletable)
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(shared)}")
         found = await self._api.get(applicable.resource, "", command.name)
         if not found.ok:

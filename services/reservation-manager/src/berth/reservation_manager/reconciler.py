@@ -15,9 +15,10 @@ from berth.contracts.state import Reservation
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.reservation_manager.core.life import FINAL, Life, live
 from berth.reservation_manager.core.reserved_capacity import capacity_of, problems_of
+from berth.reservation_manager.core.schedules import Schedules
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import SERVICE
-from berth.reservation_manager.views import StateView
+from berth.reservation_manager.views import SCHEDULE_PREFIX, StateView, marked
 from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
 
 RESERVATION: Final = "reservation"
@@ -32,13 +33,14 @@ class _Asked(NamedTuple):
 
 
 class Reconciler:
-    """Decides about one Reservation at a time."""
+    """Decides about one Reservation at a time, or one ReservationSchedule."""
 
     def __init__(
         self, view: StateView, published: PublishedView[ReservedCapacity], *, schedulers: Container[str], retry_s: float
     ) -> None:
         self.view = view
         self.published = published
+        self.schedules = Schedules(retry_s=retry_s)
         self._schedulers = schedulers
         self._retry_s = retry_s
         self._ends: dict[str, tuple[float, bool]] = {}  # when a reservation ends, and whether it was taken for over
@@ -65,6 +67,7 @@ class Reconciler:
         """For the question for the status."""
         return {
             "reservations": len(self.view.reservations),
+            "schedules": len(self.view.schedules),
             "unreadable messages": self.view.unreadable + self.view.decisions.unreadable,
             "view": self.missing,
         }
@@ -75,20 +78,24 @@ class Reconciler:
         return Counter(self._phases.values())
 
     def names(self) -> list[str]:
-        """Every Reservation that may need something."""
-        return [*self.view.reservations, *sorted(self.published.keys.values())]
+        """Every Reservation and schedule that may need something."""
+        return [*self.view.reservations, *sorted(self.published.keys.values()), *map(marked, self.view.schedules)]
 
     def due(self, at: Moment) -> list[str]:
-        """Reservations that end, and those that still do not show the status that was asked for."""
+        """Reservations that end, those that still do not show the status that was asked for, and schedules alike."""
         ends = [name for name, (end, is_over) in self._ends.items() if (at.now > end) is not is_over]
-        return ends + [name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._retry_s]
+        late = [name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._retry_s]
+        return ends + late + [marked(each) for each in self.schedules.due(at.now, at.monotonic)]
 
     def begin(self) -> None:
         """Who is replaced may be so before its command is on its way."""
         self._asked.clear()
+        self.schedules.begin()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
         """Bring RESERVATION and the object's status in line with its users, its node and the time."""
+        if name.startswith(SCHEDULE_PREFIX):
+            return self._schedule(name.removeprefix(SCHEDULE_PREFIX), at)
         key = named_key(RESERVATION, name)
         reservation = self.view.reservations.get(name)
         if reservation is None:
@@ -104,6 +111,32 @@ class Reconciler:
             self._ends.pop(name, None)
         events = [*self._changes(reservation, life), *self._refusals(reservation)]
         return Outcome([Write(key, capacity_of(reservation, life))], self._patches(reservation, life, at), events)
+
+    def _schedule(self, name: str, at: Moment) -> Outcome:
+        """Ask for the Reservations of a schedule's windows, and for its status."""
+        schedule = self.view.schedules.get(name)
+        if schedule is None:
+            self.schedules.forget(name)
+            return Outcome()
+        waiting = self.view.waiting_for(self._schedulers)
+        asked = self.schedules.look(schedule, self.view.reservations, waiting, at.now, at.monotonic)
+        commands = [
+            Command(
+                command_subject("apply", "reservations", each.name),
+                each,
+                id=f"{SERVICE}.{schedule.uid}.{each.name}.{at.ms}",
+            )
+            for each in asked.applies
+        ]
+        if asked.patch is not None:
+            subject = command_subject("patch", "reservationschedules", name)
+            commands.append(Command(subject, asked.patch, id=f"{SERVICE}.{schedule.uid}.{at.ms}"))
+        if not asked.refused:
+            return Outcome(commands=commands)
+        message = ObjectRefused(kind="ReservationSchedule", name=name, problems=asked.refused)
+        subject = event_subject("object", "refused", "reservationschedules", name)
+        refused = Event(subject, message, id=f"{SERVICE}.{schedule.uid}.refused.{schedule.version}")
+        return Outcome(commands=commands, events=[refused])
 
     def _patches(self, reservation: Reservation, life: Life, at: Moment) -> list[Command]:
         """Ask cluster-writer for the status, guarded by the version that was judged.

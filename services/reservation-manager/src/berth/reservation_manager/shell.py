@@ -17,7 +17,7 @@ TICK_S = 1.0
 BY_PHASE = gauge("berth_reservations_known", "Reservations by phase.", ["phase"])
 PUBLISHED = counter("berth_reservations_published_total", "Writes to RESERVATION.", ["what"])
 PATCHES = counter("berth_reservations_status_patches_total", "Status patches that were requested.")
-REFUSED = counter("berth_reservations_refused_total", "Reservations with problems, each time they are new.")
+REFUSED = counter("berth_reservations_refused_total", "Reservations and schedules with new problems.")
 
 
 class Shell(Manager[Settings, Reconciler]):

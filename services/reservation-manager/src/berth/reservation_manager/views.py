@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
@@ -11,8 +11,9 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch
-from berth.contracts.state import Node, Pod, Reservation, Synced
+from berth.contracts.state import Amounts, Node, Pod, Reservation, ReservationSchedule, Synced
 from berth.reservation_manager.core.life import User
+from berth.reservation_manager.core.schedule import Waiting, note_of
 from berth.rules.records import registry
 from berth.transaction.owners import Owners
 
@@ -25,6 +26,35 @@ _POD = msgspec.json.Decoder(Pod)
 
 REQUIRED = frozenset({"pods", "nodes", "reservations"})
 """Kinds that have to be complete: without its users a reservation looks unused, without its node it looks lost."""
+
+
+SCHEDULE_PREFIX = "schedule/"
+"""What the name of a ReservationSchedule is marked with; no name of a Reservation begins like this."""
+
+
+def marked(schedule: str) -> str:
+    """How a schedule is marked."""
+    return SCHEDULE_PREFIX + schedule
+
+
+class _Template(msgspec.Struct, frozen=True):
+    requests: Amounts = {}
+    scheduler: str = ""
+    priority: int = 0
+
+
+class Unschedulable(msgspec.Struct, frozen=True):
+    """What of a pod counts here that was told that there is no room for it."""
+
+    template: _Template = _Template()
+    node: str = ""
+    phase: str = ""
+    unschedulable: str = ""
+    deleting: bool = False
+
+
+_UNSCHEDULABLE = msgspec.json.Decoder(Unschedulable)
+_IS_UNSCHEDULABLE = b'"unschedulable":"'
 
 
 DECISIONS = (subjects.EPOCH_KEY, "*.decision.>")
@@ -105,13 +135,14 @@ class DecisionView:
 
 
 class StateView:
-    """A sink of STATE. `mark(name)` is called for every reservation that something has changed for, `on_complete()`
-    each time that the view has become complete."""
+    """A sink of STATE. `mark(name)` is called for every reservation, and behind SCHEDULE_PREFIX for every schedule,
+    that something has changed for, `on_complete()` each time that the view has become complete."""
 
     def __init__(self, mark: Callable[[str], None], on_complete: Callable[[], None] = lambda: None) -> None:
         self.decisions = DecisionView(self._decision_changed, self._note_complete)
         """The sink of LEDGER."""
         self.reservations: dict[str, Reservation] = {}
+        self.schedules: dict[str, ReservationSchedule] = {}
         self.nodes: set[str] = set()
         self.is_at_end = False
         self.unreadable = 0
@@ -122,11 +153,13 @@ class StateView:
         self._users: dict[str, dict[PodName, tuple[Pod, User]]] = {}
         self._owners = Owners()
         self._uses: dict[PodName, str] = {}
+        self._waiting: dict[PodName, Unschedulable] = {}
         self._synced: set[str] = set()
 
     def reset(self) -> None:
         """STATE starts over."""
-        for each in (self.reservations, self._name_of, self._users, self._uses, self.nodes, self._synced):
+        books = (self.reservations, self.schedules, self._name_of, self._users, self._uses, self._waiting)
+        for each in (*books, self.nodes, self._synced):
             each.clear()
         self._owners.clear()
         self.is_at_end = self._was_complete = False
@@ -144,6 +177,8 @@ class StateView:
                 self._pod(rest, entry)
             elif kind == "reservation":
                 self._reservation(subjects.unescape(rest), entry)
+            elif kind == "reservationschedule":
+                self._schedule(subjects.unescape(rest), entry)
             elif kind == "node":
                 self._node(subjects.unescape(rest), entry)
             elif kind == "synced" and not entry.deleted:
@@ -173,6 +208,14 @@ class StateView:
             and not self.decisions.denies(pod, reservation.uid)
         ]
 
+    def waiting_for(self, schedulers: Container[str]) -> list[Waiting]:
+        """The pods of these schedulers that were told that there is no room for them."""
+        return [
+            Waiting(pod.template.priority, pod.template.requests)
+            for pod in self._waiting.values()
+            if pod.template.scheduler in schedulers
+        ]
+
     def node_is_gone(self, node: str) -> bool:
         """The node is not there, and the view is complete enough to say so."""
         return self.is_complete and node not in self.nodes
@@ -197,6 +240,16 @@ class StateView:
             self.reservations[name] = reservation
             self._name_of[reservation.uid] = name
         self._mark(name)
+        notes = [note_of(each) for each in (old, reservation) if each is not None]
+        for schedule in sorted({note.schedule for note in notes if note is not None}):
+            self._mark(marked(schedule))
+
+    def _schedule(self, name: str, entry: Entry) -> None:
+        schedule = None if entry.deleted else decode(entry.value, ReservationSchedule)
+        self.schedules.pop(name, None)
+        if schedule is not None:
+            self.schedules[name] = schedule
+        self._mark(marked(name))
 
     def _node(self, name: str, entry: Entry) -> None:
         there = not entry.deleted and not decode(entry.value, Node).deleting
@@ -210,6 +263,7 @@ class StateView:
     def _pod(self, rest: str, entry: Entry) -> None:
         namespace, name = subjects.parts(rest)
         pod_name = (namespace, name)
+        self._note_waiting(pod_name, b"" if entry.deleted else entry.value)
         old = self._uses.pop(pod_name, None)
         if old is not None:
             self._users[old].pop(pod_name, None)
@@ -219,6 +273,17 @@ class StateView:
         for uid in sorted({old or "", new} - {""}):
             if uid in self._name_of:
                 self._mark(self._name_of[uid])
+
+    def _note_waiting(self, pod_name: PodName, value: bytes) -> None:
+        self._waiting.pop(pod_name, None)
+        if _IS_UNSCHEDULABLE not in value:
+            return
+        try:
+            pod = _UNSCHEDULABLE.decode(value)
+        except (msgspec.MsgspecError, RecursionError):
+            return
+        if pod.unschedulable and not pod.node and not pod.deleting and pod.phase not in FINISHED:
+            self._waiting[pod_name] = pod
 
     def _read_user(self, pod_name: PodName, value: bytes) -> str:
         """The uid of the reservation that this pod draws on, noted; empty when it draws on none."""

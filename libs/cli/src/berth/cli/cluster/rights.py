@@ -57,6 +57,7 @@ WATCHER = (
     *_needs("scheduling.sigs.k8s.io", "podgroups elasticquotas", "list watch"),
     *_needs("quota.koordinator.sh", "elasticquotaprofiles", "list watch"),
     *_needs("scheduling.koordinator.sh", "clusternetworktopologies devices reservations", "list watch"),
+    *_needs("scheduling.berth.sh", "reservationschedules", "list watch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodeslos", "list watch"),
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
 )
@@ -68,8 +69,9 @@ WRITER = (
     *_needs("", "nodes/status", "patch"),
     *_needs("", "events", "create"),
     *_needs("", "persistentvolumes persistentvolumeclaims", "patch"),
-    *_needs("scheduling.koordinator.sh", "reservations", "get list patch"),
+    *_needs("scheduling.koordinator.sh", "reservations", "get list patch create"),
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
+    *_needs("scheduling.berth.sh", "reservationschedules/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices", "get create patch delete"),
     *_needs("scheduling.koordinator.sh", "devices/status", "patch"),
     *_needs("scheduling.koordinator.sh", "clusternetworktopologies clusternetworktopologies/status", "patch"),

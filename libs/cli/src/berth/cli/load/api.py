@@ -28,6 +28,7 @@ _CLUSTER_SCOPED = (
     "ClusterNetworkTopology",
     "NodeResourceTopology",
     "Reservation",
+    "ReservationSchedule",
     "PriorityClass",
     "StorageClass",
     "PersistentVolume",

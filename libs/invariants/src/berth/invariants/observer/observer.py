@@ -47,6 +47,7 @@ from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.victims import VictimLaws
 from berth.invariants.observer.volumes import Volumes
+from berth.invariants.observer.windows import Windows
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Report, result_of
@@ -118,6 +119,7 @@ class Observer:
         self._cores = Cores(self.verdicts, self.capacity)
         self._named = Named(self.verdicts, self._sight)
         self._picked = Picked(self.capacity, self.verdicts)
+        self._windows = Windows(self.verdicts)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
@@ -407,6 +409,7 @@ class Observer:
         self._partitions.see_device(data, deleted)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:
+        self._windows.see(data, deleted)
         name = ("", data["metadata"]["name"])
         if deleted:
             known = self._placeholders.pop(name, None)

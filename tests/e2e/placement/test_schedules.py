@@ -1,0 +1,79 @@
+"""A window of a ReservationSchedule: its Reservation is made, used, and has a price; a bad one says why not."""
+
+from __future__ import annotations
+
+import pytest
+from tests.e2e.corner import Corner
+from tests.e2e.objects import Json
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
+
+SCHEDULES = "/apis/scheduling.berth.sh/v1alpha1/reservationschedules"
+ALWAYS = "0 0 * * *"
+
+
+def schedule(corner: Corner, name: str, **spec: str) -> Json:
+    """One whose window is open the whole day, for pods labelled `owner: <name>`."""
+    template = corner.manifest("template", {"cpu": "2"})
+    reservation = {
+        "template": {"metadata": {"namespace": corner.namespace}, "spec": template["spec"]},
+        "owners": [{"labelSelector": {"matchLabels": {"owner": name}}}],
+        "allocateOnce": False,
+    }
+    return {
+        "apiVersion": "scheduling.berth.sh/v1alpha1",
+        "kind": "ReservationSchedule",
+        "metadata": {"name": f"{corner.namespace}-{name}"},
+        "spec": {
+            "cron": ALWAYS,
+            "timeZone": "UTC",
+            "duration": "24h",
+            **spec,
+            "template": {"metadata": {"labels": {"made": "by-schedule"}}, "spec": reservation},
+        },
+    }
+
+
+async def shown(whole: Whole, name: str) -> Json:
+    """The status of a schedule, once it has one."""
+
+    async def look() -> Json | None:
+        status: Json = (await whole.call("GET", f"{SCHEDULES}/{name}")).get("status", {})
+        windows = status.get("windows") or []
+        is_priced = bool(windows) and windows[0].get("usedPercent", {}).get("cpu") == 50
+        return status if is_priced or status.get("problems") else None
+
+    return await until(look, f"the status of {name}")
+
+
+async def test_a_window_has_its_reservation_and_a_price(whole: Whole, corner: Corner) -> None:
+    await corner.node("n", cpu="4")
+    made = schedule(corner, "w")
+    name = made["metadata"]["name"]
+    await corner.create(SCHEDULES, made)
+    try:
+        await corner.bound(await corner.pod("owner", {"cpu": "1"}, labels={"owner": "w"}))
+        status = await shown(whole, name)
+        (window,) = status["windows"]
+        reservation = await corner.phase(window["reservation"], "Available")
+        assert reservation["metadata"]["labels"]["made"] == "by-schedule"
+        (owner,) = reservation["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"]) == ("ReservationSchedule", name)
+        assert reservation["spec"]["expires"] == window["end"]
+        assert window["amountHours"]["cpu"] == "48"
+        assert status["lastMade"] == window["start"]
+    finally:
+        await whole.call("DELETE", f"{SCHEDULES}/{name}")
+
+
+async def test_what_is_wrong_with_a_schedule_is_in_its_status(whole: Whole, corner: Corner) -> None:
+    made = schedule(corner, "bad", cron="61 * * * *", timeZone="Europe/Nowhere")
+    name = made["metadata"]["name"]
+    await corner.create(SCHEDULES, made)
+    try:
+        status = await shown(whole, name)
+        assert [problem["field"] for problem in status["problems"]] == ["spec.cron", "spec.timeZone"]
+    finally:
+        await whole.call("DELETE", f"{SCHEDULES}/{name}")
