@@ -23,6 +23,7 @@ GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
+NO_RESERVATION = DeleteObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u", version="1")
 NO_DEVICE = DeleteObject(api=DEVICES, name="n.1", uid="u")
 TOPOLOGIES = "topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 LAYOUT = ApplyObject(api=TOPOLOGIES, name="n.1")
@@ -39,6 +40,7 @@ OWN = {
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
     subjects.command_subject("apply", "devices", "n.1"): DEVICE,
     subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
+    subjects.command_subject("delete", "reservations", "r"): NO_RESERVATION,
     subjects.command_subject("apply", "noderesourcetopologies", "n.1"): LAYOUT,
     subjects.command_subject("delete", "noderesourcetopologies", "n.1"): NO_LAYOUT,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,

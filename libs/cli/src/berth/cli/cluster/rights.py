@@ -68,7 +68,7 @@ WRITER = (
     *_needs("", "nodes/status", "patch"),
     *_needs("", "events", "create"),
     *_needs("", "persistentvolumes persistentvolumeclaims", "patch"),
-    *_needs("scheduling.koordinator.sh", "reservations", "get list patch"),
+    *_needs("scheduling.koordinator.sh", "reservations", "get list patch delete"),
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices", "get create patch delete"),
     *_needs("scheduling.koordinator.sh", "devices/status", "patch"),
