@@ -23,6 +23,8 @@ GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
+ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x")
+PROFILE = PatchObject(api="quota.koordinator.sh/v1alpha1/elasticquotaprofiles", namespace="a", name="f", uid="u")
 NO_RESERVATION = DeleteObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u", version="1")
 NO_DEVICE = DeleteObject(api=DEVICES, name="n.1", uid="u")
 TOPOLOGIES = "topology.node.k8s.io/v1alpha1/noderesourcetopologies"
@@ -35,6 +37,8 @@ REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", 
 OWN = {
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
+    subjects.command_subject("apply", "elasticquotas", "a", "q.x"): ROOT,
+    subjects.command_subject("patch", "elasticquotaprofiles", "a", "f"): PROFILE,
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
