@@ -13,7 +13,7 @@ from typing import Final
 from tests.simulation import inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, restricted
+from tests.simulation.planted.bookings import bookings, borrowed, restricted
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -209,6 +209,7 @@ API_TROUBLE: Final = replace(
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
+BORROWED: Final = replace(BOOKINGS, actions=borrowed)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))

@@ -64,7 +64,11 @@ _ALL: Final = (
     Promise("I25", "numa-node-not-overfull", "No NUMA node is given out beyond what it has."),
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
+    Promise(
+        "I29b", "borrowed-of-idle", "Who borrows of a reservation asked for it, can leave, and takes what is idle."
+    ),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
+    Promise("I29b", "borrowed-of-idle", "Who borrows of a reservation asked for it, and takes what is idle of it."),
     Promise(
         "I34",
         "gangs-displaced-whole",

@@ -11,6 +11,7 @@ from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_cor
 from berth.invariants.report import Finding
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
+from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_inner import inner_part_of, kept_of
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
@@ -82,6 +83,9 @@ def _amounts_given_away(
             used = sum(h.amounts.get(name, 0) for h in holders if h.reservation == reservation.metadata.uid)
             inner = inner_part_of(reservation.metadata.annotations or {})[0]
             left += kept_of(amounts_of(reservation.status.allocatable).get(name, 0), used, inner.get(name, 0))
+        # Of these the ledger says what they have borrowed: at most what they take.
+        borrowed = sum(h.amounts.get(name, 0) for h in holders if ignores_reservations(h.labels))
+        left = max(0, left - borrowed)
         if left and held + left > offered.get(name, 0):
             text = f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
             yield Finding(f"node {node}, {name}", text)

@@ -51,6 +51,7 @@ def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
         expires_at=life.ends_at,
         problems=problems,
         inner=inner_part_of(reservation.annotations)[0],
+        priority=reservation.template.priority,
     )
 
 
