@@ -103,8 +103,10 @@ def _devices_given_away(node: str, reservations: list[kube.Reservation], holders
             for name, amount in grant.amounts.items():
                 key = (grant.kind, grant.id, name)
                 left[key] = left.get(key, 0) + max(0, amount - used.get(key, 0))
+    borrowed = _shares([holder for holder in holders if ignores_reservations(holder.labels)])
     for key in sorted(left):
         kind, which, name = key
+        left[key] = max(0, left[key] - borrowed.get(key, 0))
         most = WHOLE.get(name)
         if most and left[key] and key in strange and held[key] + left[key] > most:
             subject = f"node {node}, {kind} {which}"
