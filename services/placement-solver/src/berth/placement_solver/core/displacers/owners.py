@@ -50,7 +50,7 @@ class OwnersReturn:
         pod = candidate.object
         if not isinstance(pod, Pod) or ANYBODY in asking.refused or self._has_other_reasons(refused):
             return Nobody()
-        with self._ground.nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._ground.nominated.heeded_by((candidate.name,), pod.template.priority):
             for offer in self._lent(candidate):
                 found = self._on(candidate, offer, asking)
                 if found is not None:
@@ -63,7 +63,7 @@ class OwnersReturn:
         pod = candidate.object
         if not isinstance(pod, Pod):
             return False
-        with self._ground.nominated.heeded_by(candidate.name, pod.template.priority):
+        with self._ground.nominated.heeded_by((candidate.name,), pod.template.priority):
             for offer in self._lent(candidate):
                 if offer.holder.claim.node == node:
                     claims = self._borrowers(offer, frozenset(), asking.now_s)
