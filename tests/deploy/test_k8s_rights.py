@@ -62,6 +62,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
         key(resources.PERSISTENT_VOLUMES): {"patch"},
         key(resources.PERSISTENT_VOLUME_CLAIMS): {"patch"},
         key(resources.LEASES): {"create", "get", "patch"},
+        key(resources.RESERVATIONS): {"get", "list", "patch", "delete"},
         key(resources.RESERVATIONS, "status"): {"patch"},
     }
     for resource in WRITABLE.values():

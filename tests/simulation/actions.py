@@ -160,6 +160,7 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
         )
         pod["metadata"].setdefault("annotations", {}).update(demands.wishes(user))
         done.append(Timed(max(0.0, at_s + rng.uniform(-3.0, 30.0)), Create(pod)))
+    done += demands.borrowers(at_s)
     if rng.random() < 0.35:
         # Some time in which its users come and are bound.
         gone_s = at_s + rng.uniform(1.0, 40.0)
@@ -174,6 +175,7 @@ class Demands:
 
     def __init__(self, name: str, at_s: float) -> None:
         self._rng = random.Random(f"{name} {at_s}")
+        self._name = name
         self._is_tainted = self._rng.random() < 0.2
 
     def put_on(self, made: Json) -> None:
@@ -193,6 +195,21 @@ class Demands:
             "annotations": notes,
             "labels": {names.LABEL_RESERVATION_ORDER: self._rng.choice(("", "1", "-2", "x"))},
         }
+
+    def borrowers(self, at_s: float) -> list[Timed]:
+        """Pods that may fill what is idle of it, one of them protected from being made to leave."""
+        done: list[Timed] = []
+        for number in range(self._rng.choice((0, 0, 1, 2))):
+            labels = {names.LABEL_RESERVATION_IGNORED: "true"}
+            if self._rng.random() < 0.2:
+                labels[names.LABEL_DISABLE_PREEMPTIBLE] = "true"
+            size = self._rng.choice((PodRequest(1_000, 1_024, 1), PodRequest(1_500, 2_048, 0)))
+            notes = {DURATION: f"{self._rng.uniform(10, 60):.1f}s"}
+            pod = pod_manifest(
+                f"{self._name}-borrower-{number}", size, namespace=NAMESPACE, labels=labels, annotations=notes
+            )
+            done.append(Timed(at_s + self._rng.uniform(0.5, 15.0), Create(pod)))
+        return done
 
     def wishes(self, user: int) -> dict[str, str]:
         """Annotations of a user."""

@@ -11,7 +11,7 @@ from tests.libs.invariants.stage import stage
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names, subjects
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, PlanStatus
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Loan, PlanStatus
 
 
 def waits(story: Story, scheduler: str = "") -> None:
@@ -256,3 +256,44 @@ def test_used_as_it_demands() -> None:
     by_the_terms(story)
     assert story.broken == []
     assert story.observer.verdicts.judgements["I29"] >= 4
+
+
+# --- what is borrowed (I29b) -----------------------------------------------------------------------------------------
+
+
+def borrows(story: Story, cpu: str = "6", lent: int = 2000, **labels: str) -> None:
+    story.reservation(cpu="4", allocateOnce=False)
+    story.pod("lodger", cpu, **{names.LABEL_RESERVATION_IGNORED: "true", **labels})
+    story.place("lodger", loans=[Loan(reservation="r", reservation_uid="uid-r", amounts={"cpu": lent})])
+
+
+def test_what_is_idle_may_be_borrowed() -> None:
+    story = stage()
+    borrows(story)
+    assert story.broken == []
+    assert story.observer.verdicts.judgements["I29b"] >= 1
+
+
+def by_a_protected_pod(story: Story) -> None:
+    borrows(story, **{names.LABEL_DISABLE_PREEMPTIBLE: "true"})
+
+
+def without_asking(story: Story) -> None:
+    borrows(story, **{names.LABEL_RESERVATION_IGNORED: "yes"})
+
+
+def more_than_is_idle(story: Story) -> None:
+    borrows(story, "7", 5000)
+
+
+@pytest.mark.parametrize("fault", [by_a_protected_pod, without_asking, more_than_is_idle])
+def test_borrowed_otherwise(fault: Callable[[Story], None]) -> None:
+    story = stage()
+    fault(story)
+    assert story.broken == ["I29b"], [str(each) for each in story.observer.violations]
+
+
+def test_what_is_not_named_as_borrowed_is_given_away() -> None:
+    story = stage()
+    borrows(story, "7", 2000)
+    assert story.broken == ["I10b"]

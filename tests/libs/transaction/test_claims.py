@@ -6,7 +6,7 @@ import pytest
 
 from berth.contracts import names
 from berth.contracts.grants import allocation_of, device
-from berth.contracts.ledger import Decision, Step
+from berth.contracts.ledger import Decision, Loan, Step
 from berth.contracts.state import HostPort, PodTemplate, Reservation
 from berth.rules.records.seam import RECORD_LENGTH_MAX
 from berth.testing.builders import gpu_grant, pod
@@ -91,6 +91,7 @@ FILLED = claims.Claim(
     by_kubelet=True,
     before=(Step(action="provision-volume", claim="c"),),
     inner={names.CPU: 500},
+    loans=(Loan(reservation="l", reservation_uid="uid-l", amounts={names.CPU: 1}),),
 )
 """No field has its default value."""
 

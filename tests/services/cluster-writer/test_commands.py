@@ -54,7 +54,7 @@ def subject_of(command):
             names = [command.namespace, command.name] if command.namespace else [command.name]
             return subjects.command_subject("apply", plural, *names)
         case DeleteObject():
-            return subjects.command_subject("delete", "devices", command.name)
+            return subjects.command_subject("delete", command.api.rpartition("/")[2], command.name)
         case PatchObject():
             plural = command.api.rpartition("/")[2]
             names = [command.namespace, command.name] if command.namespace else [command.name]
@@ -635,6 +635,31 @@ async def test_a_quota_is_made_in_its_namespace_and_follows(desk, api):
 async def test_quotas_are_not_deleted(desk):
     with pytest.raises(InvalidMessage, match="is none of"):
         await desk.commands.delete_object(DeleteObject(api=QUOTA_API, name="pool-root", uid="u"))
+
+
+RESERVATIONS_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+RESERVATION = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "r")
+
+
+async def test_a_reservation_is_deleted_as_it_was_judged(desk, api):
+    template = {"spec": {"containers": []}}
+    spec = {"template": template, "owners": [{"object": {"name": "p"}}], "ttl": "1h"}
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "r"},
+        "spec": spec,
+    }
+    assert api.store.create(RESERVATION._replace(name=""), body).status == 201
+    made = json.loads(api.store.get(RESERVATION).body)["metadata"]
+    ask = DeleteObject(api=RESERVATIONS_API, name="r", uid=made["uid"], version=made["resourceVersion"])
+    for other in (msgspec.structs.replace(ask, uid="another"), msgspec.structs.replace(ask, version="1")):
+        await desk.send(other)
+        assert api.store.get(RESERVATION).status == 200
+    with pytest.raises(InvalidMessage, match="is missing"):
+        await desk.send(msgspec.structs.replace(ask, version=""))
+    await desk.send(ask)
+    assert api.store.get(RESERVATION).status == 404
 
 
 async def test_kinds_that_nobody_else_writes_may_not_be_deleted(desk):

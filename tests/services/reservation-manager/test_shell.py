@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
+
 from berth.bus import jetstream
 from berth.contracts import buckets, state
-from berth.contracts.kube import ObjectReference
+from berth.contracts.command import DeleteObject
+from berth.contracts.kube import ObjectReference, ReservationCondition
 from berth.contracts.subjects import named_key, pod_key
 from berth.testing.views import eventually
 
@@ -166,3 +169,19 @@ async def test_bad_objects_are_announced_once(world):
     world.reservation("bad", owners=[], labels={"a": "b"})
     await eventually(lambda: world.reserved("bad").labels == {"a": "b"})
     assert world.subjects.count("berth.v1.evt.object.refused.reservations.bad") == 1
+
+
+async def test_one_that_finished_long_ago_is_deleted_as_it_was_judged(world):
+    world.node()
+    long_ago = "2020-01-01T00:00:00Z"
+    ready = ReservationCondition(type="Ready", status="False", reason="Succeeded", last_probe_time=long_ago)
+    world.reservation("old", phase="Succeeded", conditions=[ready])
+    world.reservation("kept", phase="Failed", conditions=[msgspec.structs.replace(ready, reason="Unschedulable")])
+    world.complete()
+    await world.start(collect_after_s=3600.0)
+    await eventually(lambda: world.commands, what="a deletion is asked for")
+    ask = world.commands[0]
+    assert isinstance(ask, DeleteObject)
+    assert (ask.name, ask.uid, ask.version) == ("old", "uid-old", "2")
+    await eventually(lambda: len(world.commands) > 1, what="it is asked for again while it shows")
+    assert {each.name for each in world.commands} == {"old"}

@@ -140,6 +140,7 @@ PLANTED: Final[dict[str, Bug]] = {
         solver.restricted_as_aligned,
         run_profiles.RESTRICTED,
     ),
+    "lent": Bug("who is protected borrows what is reserved and idle", solver.lent_to_anybody, run_profiles.BORROWED),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(
         "Reservations expire after a third of their time", managers.expires_early, run_profiles.BOOKINGS

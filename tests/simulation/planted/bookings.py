@@ -32,6 +32,18 @@ def windows(rng: random.Random, size: Size) -> list[Timed]:
     done = crowd(rng, size)
     for number in range(size.reservations):
         done += schedules.one(rng, size, number)
+    return done
+
+
+def borrowed(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods that may fill what is idle, half of them protected from being made to leave."""
+    done = bookings(rng, size)
+    for number in range(size.reservations * 2):
+        labels = {names.LABEL_RESERVATION_IGNORED: "true"}
+        if number % 2:
+            labels[names.LABEL_DISABLE_PREEMPTIBLE] = "true"
+        pod = pod_manifest(f"borrower-{number}", CARD, namespace=NAMESPACE, labels=labels, annotations={DURATION: "8s"})
+        done.append(Timed(rng.uniform(4.0, size.end_s - 8.0), Create(pod)))
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -22,6 +22,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import committing
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core import borrowing
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
 from berth.placement_solver.core.inventories import Inventories
@@ -58,6 +59,14 @@ def restricted_as_aligned() -> Planted:
     stack = ExitStack()
     for module in (reservation_fit, verify_reservations):
         stack.enter_context(patch.object(module, "reservation_lacks", lambda *_, **__: iter(())))
+    return stack
+
+
+def lent_to_anybody() -> Planted:
+    """Who is protected may borrow as well."""
+    stack = ExitStack()
+    for module in (borrowing, verify_reservations):
+        stack.enter_context(patch.object(module, "why_not_lent", lambda pod, _: ""))
     return stack
 
 

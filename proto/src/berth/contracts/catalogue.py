@@ -121,6 +121,7 @@ CHANNELS = (
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.noderesourcetopologies.<name>", _INVENTORY),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.clusternetworktopologies.<name>", _INVENTORY),
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.devices.<name>", _INVENTORY),
+    Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.reservations.<name>", _RESERVATION),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.pods.<namespace>.<name>", _SOLVER),
     Channel(command.ReportPod, buckets.COMMANDS, f"{_CMD}.report.pods.<namespace>.<name>", _INVENTORY),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", NOBODY),

@@ -71,14 +71,16 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
 
 
 class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):
-    """Delete a cluster-scoped object that `ApplyObject` made, of a kind that others write as well.
+    """Delete a cluster-scoped object that `ApplyObject` made, of a kind that others write as well; or a Reservation
+    that has finished, as it was at `version`.
 
-    One that is not Berth's, or has another uid, is left alone.
+    One that is not Berth's, or has another uid, is left alone; so is a Reservation that has changed.
     """
 
     api: str
     name: str
     uid: str
+    version: str = ""
 
 
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):

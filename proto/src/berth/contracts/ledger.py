@@ -67,6 +67,18 @@ class GangDomain(Part, frozen=True, kw_only=True):
     is_lowest: bool = False
 
 
+class Loan(Part, frozen=True, kw_only=True):
+    """What a pod borrows of the idle capacity of a Reservation: amounts, and what is granted one by one.
+
+    Its owners make the pod leave when they come.
+    """
+
+    reservation: str
+    reservation_uid: str
+    amounts: dict[str, Integer] = {}
+    grants: list[Grant] = []
+
+
 class GangRef(Part, frozen=True, kw_only=True):
     """The gang that a member was decided with: its group id, how many members the plan holds, and its mode.
 
@@ -119,6 +131,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     of their condition DisruptionTarget. `unasked` names those of
     NodeUnschedulable, TaintToleration and NodeResourcesFit that the pod's profile switches off, the last also where it
     ignores some resource: what is checked later leaves them out, too.
+    `loans` are what it borrows of Reservations that it is no owner of.
     `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
     written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in
     milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
@@ -153,6 +166,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     unasked: list[str] = []
     bind_timeout_s: Integer | None = None
     eviction_reason: str = ""
+    loans: list[Loan] = []
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

@@ -176,6 +176,8 @@ ANNOTATION_RESERVATION_ALLOCATED = "scheduling.koordinator.sh/reservation-alloca
 """Pod, at bind: name and uid of the reservation it uses, JSON."""
 ANNOTATION_RESERVATION_RESTRICTED = "scheduling.koordinator.sh/reservation-restricted-options"
 """Reservation: resources to which the Restricted policy applies, JSON."""
+ANNOTATION_RESERVATION_RESIZE = "scheduling.koordinator.sh/reservation-resize-allocatable"
+"""Reservation: what it is to hold instead of what its template asks for, by resource, JSON."""
 ANNOTATION_RESERVATION_NODE = "scheduling.koordinator.sh/reservation-node"
 """Reservation: the only node allowed, when its template names one."""
 ANNOTATION_NODE_RESERVATION = "node.koordinator.sh/reservation"

@@ -15,7 +15,7 @@ class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity
     empty unless it is Available. `owners` is empty, and nobody's, when one of them cannot be read. `order` 0 means that
     none was given, `restricted` are the resources to which the Restricted policy is narrowed. `revision` is the
     resource version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never. `inner`
-    is what of the amounts its users never get.
+    is what of the amounts its users never get, `priority` that of its template: pods below it may borrow what is idle.
     """
 
     name: str
@@ -36,3 +36,4 @@ class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity
     expires_at: float = 0.0
     problems: list[Problem] = []
     inner: dict[str, Integer] = {}
+    priority: Integer = 0

@@ -422,6 +422,16 @@ def test_priority_of_a_reservation(labels: dict[str, str], priority: int, proble
     assert (seen.template.priority, fields(seen)) == (priority, problems)
 
 
+def test_a_reservation_is_placed_for_what_it_is_resized_to() -> None:
+    notes = {names.ANNOTATION_RESERVATION_RESIZE: '{"resources":{"cpu":"3","memory":"1Ki"}}'}
+    assert reservation({}, annotations=notes).template.requests == {"cpu": 3000, "memory": 1024}
+    placed = reservation({}, annotations=notes, item={"status": {"nodeName": "n", "phase": "Available"}})
+    assert placed.template.requests == {"cpu": 2000}
+    assert fields(reservation({}, annotations={names.ANNOTATION_RESERVATION_RESIZE: "["})) == [
+        f"metadata.annotations[{names.ANNOTATION_RESERVATION_RESIZE}]"
+    ]
+
+
 def test_a_reservation_without_a_readable_template() -> None:
     assert fields(read("reservation", {"spec": {}})) == ["spec.template"]
     seen = read("reservation", {"spec": {"template": {"spec": {"containers": "x", "nodeName": "n"}}}})

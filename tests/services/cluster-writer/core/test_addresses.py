@@ -28,6 +28,9 @@ ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespac
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
+ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x")
+PROFILE = PatchObject(api="quota.koordinator.sh/v1alpha1/elasticquotaprofiles", namespace="a", name="f", uid="u")
+NO_RESERVATION = DeleteObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u", version="1")
 NO_DEVICE = DeleteObject(api=DEVICES, name="n.1", uid="u")
 TOPOLOGIES = "topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 LAYOUT = ApplyObject(api=TOPOLOGIES, name="n.1")
@@ -39,6 +42,8 @@ REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", 
 OWN = {
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
+    subjects.command_subject("apply", "elasticquotas", "a", "q.x"): ROOT,
+    subjects.command_subject("patch", "elasticquotaprofiles", "a", "f"): PROFILE,
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "reservationschedules", "s"): SCHEDULE,
     subjects.command_subject("apply", "reservations", "r"): WINDOW,
@@ -49,6 +54,7 @@ OWN = {
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
     subjects.command_subject("apply", "devices", "n.1"): DEVICE,
     subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
+    subjects.command_subject("delete", "reservations", "r"): NO_RESERVATION,
     subjects.command_subject("apply", "noderesourcetopologies", "n.1"): LAYOUT,
     subjects.command_subject("delete", "noderesourcetopologies", "n.1"): NO_LAYOUT,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from berth.contracts import kube, names
-from berth.contracts.state import Node, Pod, Reservation
+from berth.contracts.state import Node, Pod, PodTemplate, Reservation
+from berth.placement_solver.core.borrowing import lenders
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.quotas import Quotas
@@ -39,6 +40,7 @@ class World:
             phase="Available",
             node="n",
             allocatable=amounts,
+            template=PodTemplate(priority=1),
         )
         self.capacity.apply(of_reservation(self.reservation), 1)
         self.reservations = Reservations()
@@ -57,6 +59,8 @@ def asking(given: dict[str, Any]) -> Pod:
     builder = pod(given["name"], given.get("namespace", "default")).requests(given.get("requests", {}))
     for key, value in given.get("labels", {}).items():
         builder.label(key, value)
+    if given.get("ignored"):
+        builder.label(names.LABEL_RESERVATION_IGNORED, "true")
     if given.get("affinity") is not None:
         affinity = dict(given["affinity"])
         if "requiredTerms" in affinity:
@@ -81,8 +85,14 @@ def test_a_reservation_matches_a_pod(case: dict[str, Any]) -> None:
         taints=msgspec.convert(told.get("taints", []), list[kube.Taint]),
         deleting=told.get("terminating", False),
     )
-    wish = reservation_request_of(asking(given["pod"]))
-    assert wish is not None
+    pod = asking(given["pod"])
+    wish = reservation_request_of(pod)
+    if wish is None:
+        lending = world.reservations.lending(world.capacity)
+        (lender,) = lenders(pod, pod.template.requests, lending, world.capacity.nodes)
+        assert [offer.name for offer in lender.offers] == [told["name"]]
+        assert (case["expect"]["match"], case["expect"]["reason"]) == (True, "ignored")
+        return
     assert wish.problem is None
     found = [offer.name for offer in world.reservations.matching(wish, world.capacity)]
     assert found == ([told["name"]] if case["expect"]["match"] else [])

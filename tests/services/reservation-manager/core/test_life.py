@@ -15,11 +15,12 @@ from berth.contracts.codec import encode
 from berth.contracts.kube import ObjectReference, ReservationCondition, ReservationOwner
 from berth.contracts.state import Node, Pod, PodTemplate, Reservation, Synced
 from berth.contracts.subjects import named_key, pod_key, synced_key
-from berth.reservation_manager.core.life import FINAL, Phase, User, end_of, live, unix
+from berth.reservation_manager.core.life import FINAL, Phase, User, end_of, finished_of, live, unix
 from berth.reservation_manager.core.reserved_capacity import capacity_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.views import StateView
 from berth.resources.amounts import parse_amounts
+from berth.rules.reservation_collect import is_collectable
 from berth.testing.vectors import cases
 
 
@@ -109,6 +110,39 @@ def make(**fields):
 def test_a_reservation_that_never_got_a_node_expires_too():
     assert live(make(), [], node_is_gone=False, now=1061).phase is Phase.FAILED
     assert live(make(), [], node_is_gone=False, now=1060).phase is Phase.PENDING
+
+
+@pytest.mark.parametrize("case", cases("reservation/gc"))
+def test_what_is_collected(case):
+    given, told = case["given"], case["given"]["reservation"]
+    times = {
+        "last_transition_time": text_of(told["conditionTime"] if told["phase"] != "Succeeded" else 0),
+        "last_probe_time": text_of(told["conditionTime"] if told["phase"] == "Succeeded" else 0),
+    }
+    ready = ReservationCondition(type="Ready", status="False", reason=told["readyReason"], **times)
+    reason, since = finished_of(make(node="n", phase=told["phase"], conditions=[ready]))
+    found = is_collectable(
+        phase=told["phase"],
+        reason=reason,
+        finished_at=since,
+        node_exists=given["nodeExists"],
+        now=given["now"],
+        after_s=given["gcSeconds"],
+    )
+    assert found is case["expect"]["delete"]
+
+
+def test_what_is_to_be_held_less_is_given_back_in_place():
+    notes = {names.ANNOTATION_RESERVATION_RESIZE: '{"resources":{"cpu":"1","memory":"4"}}'}
+    held = make(node="n", phase="Available", allocatable={"cpu": 4000, "memory": 2}, annotations=notes)
+    life = live(held, [], node_is_gone=False, now=1001)
+    assert life.changed
+    status = status_of(held, life, "2024-01-01T00:00:00Z")
+    assert status["allocatable"] == {"cpu": "1"}
+    (problem,) = [each for each in capacity_of(held, life).problems if "does not grow" in each.message]
+    assert problem.field.endswith("[memory]")
+    smaller = make(node="n", phase="Available", allocatable={"cpu": 1000, "memory": 2}, annotations=notes)
+    assert not live(smaller, [], node_is_gone=False, now=1001).changed
 
 
 def test_the_users_leaving_ends_a_reservation_for_one():

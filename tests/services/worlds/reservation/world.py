@@ -10,6 +10,7 @@ from tests.services.worlds.shell import Replica, ShellWorld
 from berth.bus import Write
 from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode, encode
+from berth.contracts.command import DeleteObject, PatchObject
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.ledger import Decision
 from berth.contracts.reservation import ReservedCapacity
@@ -37,6 +38,7 @@ class World(ShellWorld[Settings]):
     service = SERVICE
     publishes = buckets.RESERVATION
     kinds = ("pods", "nodes", "reservations")
+    command = PatchObject | DeleteObject  # type: ignore[assignment]
 
     def __init__(self, server: NatsServer) -> None:
         self.view = View()

@@ -65,6 +65,9 @@ _ALL: Final = (
     Promise("I32", "tree-on-its-nodes", "Whom a tree of quotas with a pool of nodes pays for is given one of these."),
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
     Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
+    Promise(
+        "I29b", "borrowed-of-idle", "Who borrows of a reservation asked for it, can leave, and takes what is idle."
+    ),
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
     Promise("I33", "gathered", "Members of a gang that must lie in one domain of the network do so when it begins."),
     Promise("I30", "window-made-once", "A window of a schedule has one reservation, which ends with it."),

@@ -11,6 +11,7 @@ from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_cor
 from berth.invariants.report import Finding
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
+from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_inner import inner_part_of, kept_of
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
@@ -82,6 +83,9 @@ def _amounts_given_away(
             used = sum(h.amounts.get(name, 0) for h in holders if h.reservation == reservation.metadata.uid)
             inner = inner_part_of(reservation.metadata.annotations or {})[0]
             left += kept_of(amounts_of(reservation.status.allocatable).get(name, 0), used, inner.get(name, 0))
+        # Of these the ledger says what they have borrowed: at most what they take.
+        borrowed = sum(h.amounts.get(name, 0) for h in holders if ignores_reservations(h.labels))
+        left = max(0, left - borrowed)
         if left and held + left > offered.get(name, 0):
             text = f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
             yield Finding(f"node {node}, {name}", text)
@@ -99,8 +103,10 @@ def _devices_given_away(node: str, reservations: list[kube.Reservation], holders
             for name, amount in grant.amounts.items():
                 key = (grant.kind, grant.id, name)
                 left[key] = left.get(key, 0) + max(0, amount - used.get(key, 0))
+    borrowed = _shares([holder for holder in holders if ignores_reservations(holder.labels)])
     for key in sorted(left):
         kind, which, name = key
+        left[key] = max(0, left[key] - borrowed.get(key, 0))
         most = WHOLE.get(name)
         if most and left[key] and key in strange and held[key] + left[key] > most:
             subject = f"node {node}, {kind} {which}"

@@ -37,7 +37,7 @@ POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
 NOBODY_MAY_GO: Final = "the API server lets nobody be deleted for it."
 STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
 
-_PROTECTING: Final = ((LABEL_QUOTA_PREEMPTIBLE, "false"), (LABEL_DISABLE_PREEMPTIBLE, "true"))
+PROTECTING: Final = ((LABEL_QUOTA_PREEMPTIBLE, "false"), (LABEL_DISABLE_PREEMPTIBLE, "true"))
 _PRIORITY_OFFSET: Final = 2**31
 _LAST: Final = "\uffff"
 """Behind every time."""
@@ -97,7 +97,7 @@ def why_protected(pod: Pod) -> str:
     if pod.mirror:
         return "mirror pod"
     labels = pod.template.labels
-    for label, value in _PROTECTING:
+    for label, value in PROTECTING:
         if labels.get(label) == value:
             return f"label {label}={value}"
     return ""

@@ -15,6 +15,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.node_affinity import NodeRule, compile_terms
+from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_exact import ExactMatch, sizes_are_equal
 from berth.rules.reservation_owners import PodIdentity
 from berth.rules.selectors import all_equal
@@ -67,7 +68,7 @@ def request_of(
     identity: PodIdentity, notes: Mapping[str, str], requests: Mapping[str, int]
 ) -> ReservationRequest | None:
     """`reservation_request_of` for who has a pod's labels, annotations and requests only."""
-    if identity.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
+    if ignores_reservations(identity.labels):
         return None
     wish = ReservationRequest(identity, requests=requests)
     exact = read_annotation(notes, names.ANNOTATION_RESERVATION_EXACT, ExactMatch)

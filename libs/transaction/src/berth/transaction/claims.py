@@ -6,13 +6,16 @@ names of the request, device amounts included; `grants` says which devices, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from berth.contracts import names
 from berth.contracts.grants import granted
-from berth.contracts.ledger import Decision, Grant, Step
+from berth.contracts.ledger import Decision, Grant, Loan, Step
 from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
@@ -38,8 +41,9 @@ class Claim(NamedTuple):
     that node: it has no record that can be read, or kubelet has picked it. `by_kubelet`: it holds cards that kubelet
     has picked, and `grants` says which.
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
-    volumes is promised to nobody else. `inner` is what of a reservation its users never get. `uncharged` is what of the
-    amounts the quota group does not pay for, `paid` the group that paid at the bind, by decision or annotation.
+    volumes is promised to nobody else. `inner` is what of a reservation its users never get, `loans` what the holder
+    borrows of reservations that it is no user of. `uncharged` is what of the amounts the quota group does not pay for,
+    `paid` the group that paid at the bind, by decision or annotation.
     """
 
     name: Name
@@ -61,6 +65,7 @@ class Claim(NamedTuple):
     inner: Amounts = {}
     uncharged: Amounts = {}
     paid: str = ""
+    loans: tuple[Loan, ...] = ()
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
@@ -96,11 +101,13 @@ TAKES: Final = (
     "by_kubelet",
     "inner",
     "uncharged",
+    "loans",
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound", "paid")
 """The fields that say where a claim comes from. Each field is one or the other, but for `before`, which only decisions
 have."""
+NOTHING_LENT: Final = Counter[str]()
 _taken: Final = attrgetter(*TAKES)
 
 
@@ -124,6 +131,7 @@ def of_decision(decision: Decision) -> Claim:
         is_reservation=is_reservation,
         unreadable=() if is_reservation else by_number(decision.allocation.amounts, grants),
         before=tuple(decision.before),
+        loans=tuple(decision.loans),
     )
 
 
@@ -161,6 +169,7 @@ def of_pod(
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
+        loans=() if decision is None else tuple(decision.loans),
         unreadable=held.unreadable,
         by_kubelet=held.by_kubelet,
     )
@@ -199,3 +208,39 @@ def of_reservation(reservation: Reservation) -> Claim:
         unreadable=held.unreadable,
         inner=inner_part_of(reservation.annotations)[0],
     )
+
+
+def drawn_from(claims: Iterable[Claim], uid: str) -> Iterator[Claim]:
+    """What is taken out of a reservation: its users whole, and of who borrows of it that part."""
+    for claim in claims:
+        if claim.reservation == uid:
+            yield claim
+        for loan in claim.loans:
+            if loan.reservation_uid == uid:
+                yield claim._replace(amounts=loan.amounts, grants=tuple(loan.grants))
+
+
+def freed_by(claim: Claim, reservation: str = "") -> Claim:
+    """What becomes free for others when this holder leaves: what it has borrowed falls back to who has lent it, but for
+    that of the `reservation` with this uid."""
+    loans = [loan for loan in claim.loans if loan.reservation_uid != reservation]
+    if not loans:
+        return claim
+    amounts = dict(claim.amounts)
+    lent: dict[tuple[str, str], Counter[str]] = {}
+    for loan in loans:
+        for name, amount in loan.amounts.items():
+            amounts[name] = max(0, amounts.get(name, 0) - amount)
+        for grant in loan.grants:
+            lent.setdefault((grant.kind, grant.id), Counter()).update(grant.amounts)
+    grants = tuple(
+        replace(
+            grant,
+            amounts={
+                name: max(0, amount - lent.get((grant.kind, grant.id), NOTHING_LENT)[name])
+                for name, amount in grant.amounts.items()
+            },
+        )
+        for grant in claim.grants
+    )
+    return claim._replace(amounts=amounts, grants=tuple(each for each in grants if any(each.amounts.values())))

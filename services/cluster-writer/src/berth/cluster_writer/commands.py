@@ -78,6 +78,7 @@ class Applicable(NamedTuple):
         return self.is_shared and not self.is_kept and not self.resource.namespaced
 
 
+RESERVATIONS_API = "scheduling.koordinator.sh/v1alpha1/reservations"
 APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
@@ -253,7 +254,16 @@ class Commands:
         return self._judge(answer)
 
     async def delete_object(self, command: DeleteObject) -> str:
-        """Delete an object that we made, unless it is another one by now, or another writer's."""
+        """Delete an object that we made, unless it is another one by now, or another writer's; or a Reservation as it
+        was judged."""
+        if command.api == RESERVATIONS_API:
+            if not command.version:
+                raise InvalidMessage("version", "is missing: a Reservation is deleted as it was judged")
+            return self._judge(
+                await self._api.delete(
+                    resources.RESERVATIONS, "", command.name, uid=command.uid, version=command.version
+                )
+            )
         applicable = APPLICABLE.get(command.api)
         if applicable is None or not applicable.is_deletable:
             shared = sorted(api for api, each in APPLICABLE.items() if each.is_deletable)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from berth.contracts.state import Pod
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.displacers.registry import UNCONDITIONAL
 from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
 from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
@@ -34,8 +35,13 @@ class Free(NamedTuple):
 class Preempting:
     """Proposals on the view as it is."""
 
-    def __init__(self, cluster: ClusterView, verifier: Verifier, random: randomness.Random) -> None:
+    def __init__(
+        self, cluster: ClusterView, verifier: Verifier, random: randomness.Random, *, only_unconditional: bool = False
+    ) -> None:
+        """`only_unconditional`: preemption is switched off, so that those alone leave who took their place on that
+        condition."""
         self._cluster = cluster
+        self._only_unconditional = only_unconditional
         self._verifier = verifier
         self._random = random
 
@@ -53,7 +59,11 @@ class Preempting:
         return bool(self._displacers(refused))
 
     def _displacers(self, refused: Refused) -> list[Displacer]:
-        return [each for each in self._cluster.displacers if each.concerns(refused)]
+        return [
+            each
+            for each in self._cluster.displacers
+            if (not self._only_unconditional or each.name in UNCONDITIONAL) and each.concerns(refused)
+        ]
 
     def _is_waited_for(self, name: Name) -> bool:
         """Its own victims have left, those of another pod that is nominated to the node have not: with them its own

@@ -75,7 +75,7 @@ class Rounds:
         self._random = random
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._preempting = Preempting(cluster, verifier, random) if preempts else None
+        self._preempting = Preempting(cluster, verifier, random, only_unconditional=not preempts)
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)

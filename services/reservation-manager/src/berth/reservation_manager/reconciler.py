@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
-from berth.contracts.command import PatchObject
+from berth.contracts.command import DeleteObject, PatchObject
 from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.contracts.subjects import command_subject, event_subject, named_key
-from berth.reservation_manager.core.life import FINAL, Life, live
+from berth.reservation_manager.core.life import FINAL, Life, finished_of, live
 from berth.reservation_manager.core.reserved_capacity import capacity_of, problems_of
 from berth.reservation_manager.core.schedules import Schedules
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import SERVICE
 from berth.reservation_manager.views import SCHEDULE_PREFIX, StateView, marked
+from berth.rules.reservation_collect import is_collectable
 from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
 
 RESERVATION: Final = "reservation"
@@ -36,8 +37,15 @@ class Reconciler:
     """Decides about one Reservation at a time, or one ReservationSchedule."""
 
     def __init__(
-        self, view: StateView, published: PublishedView[ReservedCapacity], *, schedulers: Container[str], retry_s: float
+        self,
+        view: StateView,
+        published: PublishedView[ReservedCapacity],
+        *,
+        schedulers: Container[str],
+        retry_s: float,
+        collect_after_s: float = 0.0,
     ) -> None:
+        """`collect_after_s`: how long after its end a Reservation is deleted; 0: it stays."""
         self.view = view
         self.published = published
         self.schedules = Schedules(retry_s=retry_s)
@@ -47,6 +55,9 @@ class Reconciler:
         self._phases: dict[str, str] = {}
         self._announced: dict[str, tuple[str, list[Problem]]] = {}  # by name: uid, and problems
         self._asked: dict[str, _Asked] = {}
+        self._collect_after_s = collect_after_s
+        self._collects: dict[str, float] = {}  # when a finished one is to be deleted
+        self._deleting: dict[str, float] = {}  # when its deletion was asked for, monotonic
 
     @property
     def is_ready(self) -> bool:
@@ -85,12 +96,19 @@ class Reconciler:
         """Reservations that end, those that still do not show the status that was asked for, and schedules alike."""
         ends = [name for name, (end, is_over) in self._ends.items() if (at.now > end) is not is_over]
         late = [name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._retry_s]
-        return ends + late + [marked(each) for each in self.schedules.due(at.now, at.monotonic)]
+        never = -self._retry_s
+        old = [
+            name
+            for name, when in self._collects.items()
+            if at.now > when and at.monotonic - self._deleting.get(name, never) >= self._retry_s
+        ]
+        return ends + late + old + [marked(each) for each in self.schedules.due(at.now, at.monotonic)]
 
     def begin(self) -> None:
         """Who is replaced may be so before its command is on its way."""
         self._asked.clear()
         self.schedules.begin()
+        self._deleting.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
         """Bring RESERVATION and the object's status in line with its users, its node and the time."""
@@ -99,7 +117,7 @@ class Reconciler:
         key = named_key(RESERVATION, name)
         reservation = self.view.reservations.get(name)
         if reservation is None:
-            for book in (self._ends, self._phases, self._announced, self._asked):
+            for book in (self._ends, self._phases, self._announced, self._asked, self._collects, self._deleting):
                 book.pop(name, None)
             return Outcome([Write(key, None)])
         gone = bool(reservation.node) and self.view.node_is_gone(reservation.node)
@@ -110,7 +128,37 @@ class Reconciler:
         else:
             self._ends.pop(name, None)
         events = [*self._changes(reservation, life), *self._refusals(reservation)]
-        return Outcome([Write(key, capacity_of(reservation, life))], self._patches(reservation, life, at), events)
+        commands = [*self._patches(reservation, life, at), *self._collected(reservation, at, is_node_gone=gone)]
+        return Outcome([Write(key, capacity_of(reservation, life))], commands, events)
+
+    def _collected(self, reservation: Reservation, at: Moment, *, is_node_gone: bool) -> list[Command]:
+        """Ask cluster-writer to delete one that has finished long ago, as it was judged."""
+        name, scheduler = reservation.name, reservation.template.scheduler
+        self._collects.pop(name, None)
+        before = self._deleting.pop(name, None)
+        is_ours = not scheduler or scheduler in self._schedulers
+        if not self._collect_after_s or reservation.phase not in FINAL or reservation.deleting or not is_ours:
+            return []
+        reason, since = finished_of(reservation)
+        if since:
+            self._collects[name] = since + self._collect_after_s
+        if not is_collectable(
+            phase=reservation.phase,
+            reason=reason,
+            finished_at=since,
+            node_exists=not is_node_gone,
+            now=at.now,
+            after_s=self._collect_after_s,
+        ):
+            return []
+        if before is not None and at.monotonic - before < self._retry_s:
+            self._deleting[name] = before
+            return []
+        self._deleting[name] = at.monotonic
+        self._collects.setdefault(name, 0.0)
+        command = DeleteObject(api=API, name=name, uid=reservation.uid, version=str(reservation.version))
+        subject = command_subject("delete", "reservations", name)
+        return [Command(subject, command, id=f"{SERVICE}.{reservation.uid}.collect.{at.ms}")]
 
     def _schedule(self, name: str, at: Moment) -> Outcome:
         """Ask for the Reservations of a schedule's windows, and for its status."""

@@ -22,3 +22,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     status_retry_s: Annotated[
         float, Meta(gt=0, le=600, description="how long an object may take to show a status before it is asked again")
     ] = 15.0
+    collect_after_s: Annotated[
+        float,
+        Meta(ge=0, le=31_536_000, description="a Reservation that has finished is deleted after so long; 0: never"),
+    ] = 86_400.0

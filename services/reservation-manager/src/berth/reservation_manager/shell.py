@@ -29,7 +29,13 @@ class Shell(Manager[Settings, Reconciler]):
         self.view = StateView(self.changed.mark, self.mark_all)
         self.published = PublishedView(RESERVATION, ReservedCapacity, self.changed.mark)
         self.wire(
-            Reconciler(self.view, self.published, schedulers=settings.scheduler_names, retry_s=settings.status_retry_s),
+            Reconciler(
+                self.view,
+                self.published,
+                schedulers=settings.scheduler_names,
+                retry_s=settings.status_retry_s,
+                collect_after_s=settings.collect_after_s,
+            ),
             inputs=[Input(buckets.STATE, self.view), Input(buckets.LEDGER, self.view.decisions, DECISIONS)],
             output=Output(buckets.RESERVATION, self.published, PUBLISHED, written="reservation", deleted="withdrawal"),
             commands=PATCHES,

@@ -69,7 +69,7 @@ WRITER = (
     *_needs("", "nodes/status", "patch"),
     *_needs("", "events", "create"),
     *_needs("", "persistentvolumes persistentvolumeclaims", "patch"),
-    *_needs("scheduling.koordinator.sh", "reservations", "get list patch create"),
+    *_needs("scheduling.koordinator.sh", "reservations", "get list patch create delete"),
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
     *_needs("scheduling.berth.sh", "reservationschedules/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices", "get create patch delete"),

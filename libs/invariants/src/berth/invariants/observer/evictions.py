@@ -21,7 +21,7 @@ from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
-from berth.rules.preemption import BY_QUOTA, is_by_berth
+from berth.rules.preemption import BY_OWNER, BY_QUOTA, is_by_berth
 from berth.transaction.ledger_view import LedgerView
 
 Json = Mapping[str, Any]
@@ -184,7 +184,7 @@ class Evictions:
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
         self._judge_gang(decision, who, subject)
-        if decision.eviction_reason == BY_QUOTA:
+        if decision.eviction_reason in (BY_QUOTA, BY_OWNER):
             return
         self._verdicts.judged("I11b")
         mine, theirs = _priority(victim), self._priorities.get(decision.uid)

@@ -174,7 +174,7 @@ class LedgerWatch:
             self._fitness.decided(now.decision)
             for judge in self._laws:
                 judge(now.decision)
-            if now.decision.reservation_uid:
+            if now.decision.reservation_uid or now.decision.loans:
                 self._reserved.decided(now.decision)
             if _group_of(now.decision) in NOBODYS:
                 self._judge_payer(name, now.decision)

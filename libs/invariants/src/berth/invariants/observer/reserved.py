@@ -3,7 +3,7 @@ I10b), and whether it is used as it demands (I29)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from berth.contracts import kube, names
 from berth.contracts.grants import granted
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Loan
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
@@ -21,6 +21,7 @@ from berth.invariants.observer.reserved_terms import Terms, overdrawn, terms_of,
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE
+from berth.rules.reservation_borrowers import why_no_borrower
 from berth.rules.reservation_inner import kept_of
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
@@ -58,6 +59,7 @@ class Reserved:
         self._on_node: dict[str, set[str]] = {}
         self._users: dict[str, str] = {}
         self._taken: dict[str, tuple[Any, ...]] = {}
+        self._loans: dict[str, Sequence[Loan]] = {}
         self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
         self._seen: dict[str, Watched] = {}
         self._terms: dict[str, tuple[Terms, float]] = {}
@@ -104,7 +106,9 @@ class Reserved:
             self._drop(seen.uid)
 
     def decided(self, decision: Decision) -> None:
-        """A pod was decided to draw on a reservation."""
+        """A pod was decided to draw on a reservation, or to borrow of some."""
+        for loan in decision.loans:
+            self._judge_loan(decision, loan)
         reserved = self._by_uid.get(decision.reservation_uid)
         if reserved is None or not reserved.is_placed:
             return
@@ -123,7 +127,10 @@ class Reserved:
         if hold is None:
             self._users.pop(uid, None)
             self._taken.pop(uid, None)
+            self._loans.pop(uid, None)
             return
+        if decision is not None:
+            self._loans[uid] = decision.loans
         used = read_reservation_uid(pod.annotations) if hold.is_bound else decision.reservation_uid if decision else ""
         if used:
             is_new = self._users.get(uid) != used
@@ -253,7 +260,7 @@ class Reserved:
             if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
-            left = sum(each.kept(name, self._used(each, holds, name)) for each in here)
+            left = sum(each.kept(name, self._used(each, holds, name) + self._lent(each, name, holds)) for each in here)
             if not left or held + left <= limit.amounts.get(name, 0):
                 continue
             most = limit.most(name, lambda at_s: self._capacity.sight.has_seen(Reader.SOLVER, at_s))
@@ -272,6 +279,12 @@ class Reserved:
         for each in here:
             reserved = sum(amount for at, amount in each.devices if at == minor)
             used = sum(_of(hold, minor) for hold in self._users_of(each, holds))
+            used += sum(
+                grant.amounts.get(minor[3], 0)
+                for loan in self._loans_of(each, holds)
+                for grant in loan.grants
+                if (grant.kind, grant.id) == minor[1:3]
+            )
             left += max(0, reserved - used)
         most = WHOLE[minor[3]]
         if left and held + left > most:
@@ -281,6 +294,41 @@ class Reserved:
 
     def _used(self, reserved: Kept, holds: list[Hold], name: str) -> int:
         return sum(hold.amounts.get(name, 0) for hold in self._users_of(reserved, holds))
+
+    def _loans_of(self, reserved: Kept, holds: Iterable[Hold]) -> Iterator[Loan]:
+        for hold in holds:
+            for loan in self._loans.get(hold.uid, ()):
+                if loan.reservation_uid == reserved.uid:
+                    yield loan
+
+    def _lent(self, reserved: Kept, name: str, holds: Iterable[Hold]) -> int:
+        return sum(loan.amounts.get(name, 0) for loan in self._loans_of(reserved, holds))
+
+    def _judge_loan(self, decision: Decision, loan: Loan) -> None:
+        """I29b: who borrows has asked for it, may be made to leave, and takes what is idle on its own node."""
+        pod = self._pods.get((decision.namespace, decision.name))
+        reserved = self._by_uid.get(loan.reservation_uid)
+        if pod is None or pod.uid != decision.uid or reserved is None or not reserved.is_placed:
+            return
+        self._verdicts.judged("I29b")
+        subject = f"reservation {reserved.name}, {pod.text}"
+        why = why_no_borrower(pod.labels)
+        if reserved.node != decision.node:
+            why = f"is decided for {decision.node}, the reservation is on {reserved.node}"
+        if why:
+            self._verdicts.add("I29b", subject, f"{pod.text} borrows of reservation {reserved.name} and {why}")
+            return
+        if self._capacity.doubt.covers((decision.uid,)):
+            self._verdicts.excused("I29b", Excuse.LOSS)
+            return
+        holds = [hold for hold in self._capacity.on_node.get(reserved.node, {}).values() if hold.uid != decision.uid]
+        for name, amount in loan.amounts.items():
+            idle = reserved.kept(name, self._used(reserved, holds, name) + self._lent(reserved, name, holds))
+            if reserved.terms is not None:
+                idle -= min(reserved.terms.inner.get(name, 0), reserved.amounts.get(name, 0))
+            if amount > idle:
+                text = f"{pod.text} borrows {amount} of {name} of reservation {reserved.name}, of which {idle} is idle"
+                self._verdicts.add("I29b", subject, text)
 
     def _users_of(self, reserved: Kept, holds: list[Hold]) -> Iterator[Hold]:
         return (hold for hold in holds if self._users.get(hold.uid) == reserved.uid)

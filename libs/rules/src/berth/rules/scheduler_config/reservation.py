@@ -81,7 +81,7 @@ def problems_of(args: ReservationArgs, path: str) -> Iterator[Problem]:
             yield Problem(field=f"{path}.{field}", message="must be greater than 0")
     if args.gc_duration_seconds != GC_DURATION_S or args.disable_garbage_collection:
         field = "gcDurationSeconds" if not args.disable_garbage_collection else "disableGarbageCollection"
-        message = "is not taken from here: finished Reservations stay, or go by a setting of reservation-manager"
+        message = "is not taken from here: BERTH_COLLECT_AFTER_S of reservation-manager says it"
         yield Problem(field=f"{path}.{field}", message=message)
     if args.pre_allocation_config != PreAllocationConfig():
         yield Problem(field=f"{path}.preAllocationConfig", message="is not built: only the default is taken")

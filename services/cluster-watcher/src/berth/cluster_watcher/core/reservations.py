@@ -15,6 +15,7 @@ from berth.contracts.kube import Meta, PodTemplate, ReservationSpec, Reservation
 from berth.contracts.names import LABEL_PRIORITY
 from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
+from berth.rules.reservation_resize import resized_amounts
 from berth.rules.reservation_stand_in import stand_in
 from berth.rules.salvage import read_part
 
@@ -54,6 +55,11 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         path="spec.template.spec",
         default_priority=_priority(meta.labels or {}, found),
     )
+    if not status.node_name:
+        resized, unread_resized = resized_amounts(annotations)
+        found += ((problem.field, problem.message) for problem in unread_resized)
+        if resized:
+            template = msgspec.structs.replace(template, requests=template.requests | resized)
     allocatable, unread_allocatable = parse_amounts(status.allocatable, "status.allocatable")
     allocated, unread_allocated = parse_amounts(status.allocated, "status.allocated")
     found += unread_allocatable + unread_allocated

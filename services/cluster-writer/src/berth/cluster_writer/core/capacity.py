@@ -20,7 +20,7 @@ from berth.rules.records import registry
 from berth.rules.records.evidence import blocked, called, whole
 from berth.rules.reservation_inner import kept_of
 from berth.transaction.book import Book
-from berth.transaction.claims import Claim, of_decision
+from berth.transaction.claims import Claim, drawn_from, of_decision
 
 FIT: Final = "NodeResourcesFit"
 
@@ -137,6 +137,6 @@ def _left_of_reservations(claims: Sequence[Claim], name: str) -> int:
     total = 0
     for reservation in claims:
         if reservation.is_reservation:
-            used = _sum((claim for claim in claims if claim.reservation == reservation.uid), name)
+            used = _sum(drawn_from(claims, reservation.uid), name)
             total += kept_of(reservation.amounts.get(name, 0), used, reservation.inner.get(name, 0))
     return total

@@ -6,12 +6,12 @@ of such a loss; one that takes the claim of somebody else's pod is not, nor one 
 Amounts prove nothing: a node may come to offer less than is claimed at any time, as an extended resource does while
 kubelet starts.
 
-A reservation and its users share what it holds: it counts with what its users leave of it.
+A reservation and its users share what it holds, and so do those who borrow of it: it counts with what they leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.contracts import names
@@ -20,7 +20,7 @@ from berth.rules.devices.kubelet_counts import given_both_ways, is_uncounted, sh
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked, called, whole
 from berth.rules.reservation_inner import kept_of
-from berth.transaction.claims import Claim, of_decision
+from berth.transaction.claims import Claim, drawn_from, of_decision
 
 DEVICES = "DeviceShare"
 """The plugin that a profile leaves out which has devices given out by somebody else."""
@@ -66,9 +66,9 @@ def _grants(mine: Claim, others: list[Claim]) -> str:
     claims = [*others, mine]
     for grant in {(each.kind, each.id): each for each in mine.grants}.values():
         taken = _of_thing(mine, grant)
-        held = [(claim, _of_thing(claim, grant)) for claim in claims]
         for name, asked in taken.items():
-            most, total = whole(grant.kind, name), _total(held, name)
+            most = whole(grant.kind, name)
+            total = _total(claims, name, lambda claim, thing=grant: _of_thing(claim, thing))  # type: ignore[misc]
             if asked > 0 and most is not None and total > most:
                 return f"{name} of {called(grant)} on {mine.node}: {total} claimed of {most}"
     return ""
@@ -100,12 +100,12 @@ def _is_same_port(one: str, other: str) -> bool:
 
 
 def _amounts(mine: Claim, others: list[Claim], allocatable: Mapping[str, int]) -> str:
-    held = [(claim, claim.amounts) for claim in (*others, mine)]
+    held = [*others, mine]
     one_by_one = registry.given_one_by_one(allocatable)
     for name, amount in mine.amounts.items():
         if amount <= 0 or name in one_by_one or name == names.PODS:
             continue
-        total = _total(held, name)
+        total = _total(held, name, _amounts_of, with_inner=True)
         if total > allocatable.get(name, 0):
             return f"{name} on {mine.node}: {total} claimed of {allocatable.get(name, 0)}"
     return ""
@@ -120,13 +120,19 @@ def _slots(mine: Claim, others: list[Claim], allocatable: Mapping[str, int]) -> 
     return ""
 
 
-def _total(held: Sequence[tuple[Claim, Mapping[str, int]]], name: str) -> int:
-    """The sum over the claims, a reservation counting with what its users leave of it."""
+def _amounts_of(claim: Claim) -> Mapping[str, int]:
+    return claim.amounts
+
+
+def _total(
+    claims: Sequence[Claim], name: str, measure: Callable[[Claim], Mapping[str, int]], *, with_inner: bool = False
+) -> int:
+    """The sum over the claims, a reservation counting with what is left of it by its users and by who borrows of it."""
     total = 0
-    for claim, amounts in held:
-        amount = amounts.get(name, 0)
+    for claim in claims:
+        amount = measure(claim).get(name, 0)
         if claim.is_reservation:
-            drawn = sum(other.get(name, 0) for user, other in held if user.reservation == claim.uid)
-            amount = kept_of(amount, drawn, claim.inner.get(name, 0) if amounts is claim.amounts else 0)
+            drawn = sum(measure(part).get(name, 0) for part in drawn_from(claims, claim.uid))
+            amount = kept_of(amount, drawn, claim.inner.get(name, 0) if with_inner else 0)
         total += amount
     return total

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from berth.contracts.ledger import Grant
+from berth.contracts.ledger import Grant, Loan
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
@@ -38,6 +38,8 @@ class Reserved:
     grants: tuple[Grant, ...] = NOTHING
     used: dict[str, int] = field(default_factory=dict)
     """What its users take of what it holds."""
+    loans: dict[tuple[Name, str], Loan] = field(default_factory=dict)
+    """What others borrow of it."""
 
     @property
     def remainder(self) -> Claim:
@@ -69,6 +71,7 @@ class Capacity:
         self._alone = [each for each in self._grant_tallies if not isinstance(each, BesideAmounts)]
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
+        self._loans_without: dict[str, dict[tuple[Name, str], Loan]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
         self._held: dict[tuple[Name, str], Claim] = {}
         self.nominated = Nominated(lambda claim, sign: self.apply(claim, sign, is_kept=True))
@@ -125,6 +128,8 @@ class Capacity:
         if claim.is_reservation:
             self._apply_reservation(claim, sign)
             return
+        if claim.loans:
+            self._apply_loans(claim, sign)
         row = self.nodes.row(claim.node)
         holder = self.reserved.get(claim.reservation) if claim.reservation else None
         if holder is not None:
@@ -153,9 +158,26 @@ class Capacity:
         if claim.quota:
             self.quotas.charge(claim.quota, claim.charged, sign, non_preemptible=claim.non_preemptible)
 
+    def _apply_loans(self, claim: Claim, sign: int) -> None:
+        """What is borrowed is kept once: by who borrows."""
+        for loan in claim.loans:
+            holder = self.reserved.get(loan.reservation_uid)
+            if holder is not None:
+                self._charge_remainder(holder, -1)
+            loans = holder.loans if holder is not None else self._loans_without.setdefault(loan.reservation_uid, {})
+            if sign > 0:
+                loans[claim.name, claim.uid] = loan
+            else:
+                loans.pop((claim.name, claim.uid), None)
+            if holder is not None:
+                self._charge_remainder(holder, 1)
+            elif not loans:
+                del self._loans_without[loan.reservation_uid]
+
     def _apply_reservation(self, claim: Claim, sign: int) -> None:
         if sign > 0:
             holder = Reserved(claim, self._users_without.pop(claim.uid, {}))
+            holder.loans = self._loans_without.pop(claim.uid, {})
             self.reserved[claim.uid] = holder
             self._block(self.nodes.row(claim.node), claim.unreadable, 1)
             self._charge_remainder(holder, 1)
@@ -166,6 +188,8 @@ class Capacity:
                 self._block(self.nodes.row(gone.claim.node), gone.claim.unreadable, -1)
                 if gone.users:
                     self._users_without[claim.uid] = gone.users
+                if gone.loans:
+                    self._loans_without[claim.uid] = gone.loans
 
     def _charge_remainder(self, holder: Reserved, sign: int) -> None:
         row = self.nodes.row(holder.claim.node)
@@ -173,10 +197,13 @@ class Capacity:
             users = [user for user in holder.users.values() if user.node == holder.claim.node]
             held, inner = holder.claim.amounts, holder.claim.inner
             holder.used = allocated_of((user.amounts for user in users), held)
+            lent = allocated_of((loan.amounts for loan in holder.loans.values()), held)
             holder.amounts = {
-                name: kept_of(amount, holder.used.get(name, 0), inner.get(name, 0)) for name, amount in held.items()
+                name: kept_of(amount, holder.used.get(name, 0) + lent.get(name, 0), inner.get(name, 0))
+                for name, amount in held.items()
             }
-            holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
+            drawn = (*(user.grants for user in users), *(loan.grants for loan in holder.loans.values()))
+            holder.grants = grants_left(holder.claim.grants, drawn)
         self.nodes.take(row, holder.amounts, sign, slots=0)
         if holder.grants:
             self._take_grants(row, holder.amounts, holder.grants, sign)

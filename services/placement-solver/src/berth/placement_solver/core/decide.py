@@ -79,6 +79,7 @@ def decisions_of(
                 before=list(claim.before),
                 unasked=_unasked(profile),
                 bind_timeout_s=volumes.bind_timeout_seconds if claim.before else None,
+                loans=list(claim.loans),
             )
         )
     return decisions, revisions
@@ -143,6 +144,7 @@ def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
         charged.update(quotas.accounts(placement.candidate.quota))
     if placement.reservation:
         charged[subjects.reservation_account(placement.reservation)] = 0
+    charged.update({subjects.reservation_account(loan.reservation): 0 for loan in placement.claim.loans})
     for constraint, query in placement.candidate.asked:
         if isinstance(constraint, Contended):
             charged.update(dict.fromkeys(constraint.accounts(query, placement.claim), 0))

@@ -91,6 +91,10 @@ class Reservations:
         found.sort(key=lambda offer: offer.name)
         return found
 
+    def lending(self, capacity: Capacity) -> list[Offer]:
+        """All that hold capacity and may be used now, whoever they are for."""
+        return [offer for known in self.known.values() if (offer := _offered(known, capacity)) is not None]
+
     def checked(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Offer, Check | None]]:
         """All that hold capacity and may be used now, each with the check that keeps the pod off; None: it matches."""
         may_accept = self._index.may_accept(wish.identity)

@@ -18,9 +18,10 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.reserved import Offer
 from berth.resources.amounts import format_amount
 from berth.rules.node_fit import TOO_MANY_PODS
-from berth.rules.reservation_fit import NATIVE, Fit, Matched, Room, Short, fit
+from berth.rules.reservation_fit import NATIVE, Fit, Matched, Room, Short, allocated_of, fit
 from berth.rules.reservation_match import ReservationRequest
 from berth.rules.reservation_score import Rated, preferred, reservation_score
+from berth.transaction.claims import Claim
 
 BOUNDLESS: Final = 1 << 62
 """What a node has of resources that are given out one by one: others say whether there is enough."""
@@ -34,8 +35,14 @@ class Usable(NamedTuple):
     reasons: list[Reason]
 
 
-def usable(wish: ReservationRequest, matching: Sequence[Offer], nodes: Nodes, ignored: Container[str]) -> Usable:
-    """Of the reservations that match, those whose amounts do."""
+def usable(
+    wish: ReservationRequest,
+    matching: Sequence[Offer],
+    nodes: Nodes,
+    ignored: Container[str],
+    gone: Sequence[Claim] = (),
+) -> Usable:
+    """Of the reservations that match, those whose amounts do, once those claims are `gone` from their nodes."""
     by_node: dict[str, list[Offer]] = {}
     for offer in matching:
         by_node.setdefault(offer.holder.claim.node, []).append(offer)
@@ -45,6 +52,10 @@ def usable(wish: ReservationRequest, matching: Sequence[Offer], nodes: Nodes, ig
     for node, offers in by_node.items():
         matched = [matched_of(offer) for offer in offers]
         room = _room(nodes, nodes.row(node), wish.requests, offers)
+        if gone:
+            freed = allocated_of((claim.amounts for claim in gone if claim.node == node), room.requested)
+            pods = sum(1 for claim in gone if claim.node == node)
+            room = room._replace(preemptible=freed, pods=room.pods - pods)
         judged = fit(wish.requests, room, matched, must=wish.must, named=wish.name, ignored=ignored)
         fitting = set(judged.usable)
         for offer, each in zip(offers, matched, strict=True):

@@ -16,7 +16,9 @@ import numpy as np
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangDomain, GangRef, Grant, Step
+from berth.contracts.state import Pod
 from berth.placement_solver.core import explain
+from berth.placement_solver.core.borrowing import lenders, loans_of
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.gatherers.attempt import SolverAttempt
@@ -139,7 +141,29 @@ class Solver:
                 return found
         elif wish is not None and wish.must:
             return (self.reservations.no_match(wish, self.capacity),)
-        return self._place_plain(candidate, trial, plan)
+        found = self._place_plain(candidate, trial, plan)
+        if isinstance(found, Placement) or wish is not None or not isinstance(candidate.object, Pod):
+            return found
+        return self._borrow(candidate, candidate.object, trial, plan) or found
+
+    def _borrow(self, candidate: Candidate, pod: Pod, trial: Trial, plan: str) -> Placement | None:
+        """A place on what is reserved and idle, for a pod that its owners may make leave."""
+        cls, requests = candidate.cls, candidate.cls.requests
+        offers = self.reservations.lending(self.capacity)
+        for lender in lenders(pod, requests, offers, self.nodes):
+            target = Target(lender.row, Hypothesis(gone=lender.idle))
+            asked = cls.rules.in_order((*cls.asked, *candidate.asked))
+            if not _admitted(asked, target) or not self._admitted_beside_nominated(candidate, lender.row):
+                continue
+            grants = _chosen(cls.chosen, target)
+            before = _reserved(candidate.asked, target)
+            if isinstance(grants, Rejection) or before is None:
+                continue
+            claim = self._make_claim(candidate, lender.row, grants, plan, before=before)
+            claim = claim._replace(loans=loans_of(lender, requests, grants, self.nodes))
+            trial.add(claim)
+            return Placement(candidate, claim)
+        return None
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
         """Place a candidate on one given node, if it fits there exactly."""
@@ -279,7 +303,7 @@ class Solver:
         for offer in offers:
             if self._within is not None and not self._within[self.nodes.row(offer.holder.claim.node)]:
                 continue
-            found = self._draw_on(candidate, offer, plan)
+            found = self.draw_on(candidate, offer, plan)
             if isinstance(found, Claim):
                 trial.add(found)
                 return Placement(candidate, found, reservation=offer.name)
@@ -287,12 +311,13 @@ class Solver:
                 reasons.append(found)
         return tuple(reasons)
 
-    def _draw_on(self, candidate: Candidate, offer: Offer, plan: str) -> Claim | Reason:
-        """The claim of the candidate on this reservation: what it offers first, the rest from the node."""
+    def draw_on(self, candidate: Candidate, offer: Offer, plan: str, gone: tuple[Claim, ...] = ()) -> Claim | Reason:
+        """The claim of the candidate on this reservation: what it offers first, the rest from the node; once those
+        claims are `gone`."""
         cls, nodes = candidate.cls, self.nodes
         name, holder = offer.name, offer.holder
         row = nodes.row(holder.claim.node)
-        hypothesis = Hypothesis(gone=(holder.offered,))
+        hypothesis = Hypothesis(gone=(holder.offered, *gone))
         target = Target(row, hypothesis, holder.claim.uid, holder.claim.grants, offer.tracked)
         if not nodes.alive[row]:
             return Reason(code="reservation", message=f"reservation {name}: its node is gone", nodes=1)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from berth.contracts.state import Amounts, Reservation
+from berth.rules.reservation_resize import given_back, resized_amounts
 
 
 class Phase(StrEnum):
@@ -25,6 +26,7 @@ class Phase(StrEnum):
 
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+READY = "Ready"
 
 
 class User(NamedTuple):
@@ -64,11 +66,12 @@ def live(reservation: Reservation, users: Sequence[User], *, node_is_gone: bool,
     allocated = _sum(owners, reservation.allocatable)
     known = sorted(owner.uid for owner in reservation.current_owners)
     changed = known != [owner.uid for owner in owners] or _plain(allocated) != _plain(reservation.allocated)
+    smaller = bool(given_back(reservation.allocatable, resized_amounts(reservation.annotations)[0]))
     # One user ends a reservation that allows one, and so does its leaving: the capacity was meant to be used once.
     used = reservation.allocate_once and (bool(owners) or (changed and bool(known)))
     phase = Phase.SUCCEEDED if used else Phase.AVAILABLE
     reason = "Succeeded" if used else "Available"
-    return Life(phase, reason, allocated, owners, changed or phase is not said, ends_at)
+    return Life(phase, reason, allocated, owners, changed or smaller or phase is not said, ends_at)
 
 
 def end_of(reservation: Reservation) -> float:
@@ -81,6 +84,15 @@ def end_of(reservation: Reservation) -> float:
     if reservation.ttl_s is not None and reservation.created:
         ends.append(unix(reservation.created) + reservation.ttl_s)
     return min((end for end in ends if end > 0), default=0.0)
+
+
+def finished_of(reservation: Reservation) -> tuple[str, float]:
+    """The reason of the Ready condition, and when it came to say so: unix seconds, 0 where that cannot be read."""
+    ready = next((each for each in reservation.conditions if each.type == READY), None)
+    if ready is None:
+        return "", 0.0
+    since = ready.last_transition_time if reservation.phase == Phase.FAILED else ready.last_probe_time
+    return ready.reason, unix(since or "")
 
 
 def unix(text: str) -> float:

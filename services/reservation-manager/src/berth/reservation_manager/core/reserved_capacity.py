@@ -6,11 +6,12 @@ from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
-from berth.reservation_manager.core.life import Life, Phase
+from berth.reservation_manager.core.life import FINAL, Life, Phase
 from berth.rules.bounded_json import read_annotation
 from berth.rules.reservation_inner import inner_part_of
 from berth.rules.reservation_matchable import reservation_matchable
 from berth.rules.reservation_owners import compile_owners
+from berth.rules.reservation_resize import growing, resized_amounts
 from berth.rules.reservation_score import order_of
 
 
@@ -50,6 +51,7 @@ def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
         expires_at=life.ends_at,
         problems=problems,
         inner=inner_part_of(reservation.annotations)[0],
+        priority=reservation.template.priority,
     )
 
 
@@ -65,6 +67,9 @@ def problems_of(reservation: Reservation) -> list[Problem]:
     if isinstance(read, Problem):
         found.append(read)
     found += inner_part_of(reservation.annotations)[1]
+    if reservation.node and reservation.phase not in FINAL:
+        resized, unread = resized_amounts(reservation.annotations)
+        found += [*unread, *growing(reservation.allocatable, resized)]
     return found
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from berth.contracts.kube import ReservationCondition
 from berth.contracts.state import Reservation
-from berth.reservation_manager.core.life import Life, Phase
+from berth.reservation_manager.core.life import READY, Life, Phase
 from berth.resources.amounts import format_amounts
-
-READY = "Ready"
+from berth.rules.reservation_resize import given_back, resized_amounts
 
 
 def status_of(reservation: Reservation, life: Life, at: str) -> dict[str, Any]:
@@ -18,6 +17,8 @@ def status_of(reservation: Reservation, life: Life, at: str) -> dict[str, Any]:
     status: dict[str, Any] = {"phase": life.phase.value, "conditions": conditions_of(reservation.conditions, life, at)}
     if life.phase is not Phase.FAILED:
         # The status is merged into what is there: what nobody draws on any more goes on being shown unless it is named.
+        if smaller := given_back(reservation.allocatable, resized_amounts(reservation.annotations)[0]):
+            status["allocatable"] = format_amounts(smaller)
         status["allocated"] = format_amounts(dict.fromkeys(reservation.allocated, 0) | life.allocated)
         status["currentOwners"] = [
             {"namespace": owner.namespace, "name": owner.name, "uid": owner.uid} for owner in life.owners

@@ -20,7 +20,7 @@ from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
 from berth.transaction.book import Book
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, freed_by
 from berth.transaction.nominations import Nomination
 
 
@@ -165,7 +165,11 @@ class OneNode:
         return Displacement(Target(self._row, hypothesis), chosen.victims, displaced, chosen.violations)
 
     def _hypothesis(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Hypothesis:
-        return Hypothesis(gone=(*(self._claims[each.uid] for each in gone), *given))
+        return Hypothesis(gone=(*self._freed(gone), *given))
+
+    def _freed(self, gone: Iterable[Pod]) -> tuple[Claim, ...]:
+        """What they borrow of Reservations falls back to those."""
+        return tuple(freed_by(self._claims[each.uid]) for each in gone)
 
     def _rejection(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Rejection | None:
         """With the nominations of equal and higher pods, and without them: both have to let the pod in."""

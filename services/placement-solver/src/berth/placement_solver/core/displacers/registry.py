@@ -6,13 +6,25 @@ line in `core.verify.nominations`.
 
 from __future__ import annotations
 
+from typing import Final
+
+from berth.placement_solver.core.displacers import owners
 from berth.placement_solver.core.displacers.job import JobPreemption
+from berth.placement_solver.core.displacers.owners import OwnersReturn
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
+
+UNCONDITIONAL: Final = frozenset({owners.NAME})
+"""Those that are asked although preemption is switched off."""
 
 
 def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     """All that there are, over this view."""
     stays = ground.gangs.is_in_strict
-    return (QuotaReclaim(ground, stays), PriorityPreemption(ground, stays), JobPreemption(ground))
+    return (
+        OwnersReturn(ground, stays),
+        QuotaReclaim(ground, stays),
+        PriorityPreemption(ground, stays),
+        JobPreemption(ground),
+    )

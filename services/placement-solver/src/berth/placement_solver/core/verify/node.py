@@ -21,7 +21,7 @@ from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked
 from berth.rules.reservation_inner import kept_of
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, drawn_from
 
 Item: TypeAlias = tuple[str, ...]
 """What is counted: a resource of the node, or kind, id and resource of what is granted."""
@@ -168,7 +168,7 @@ def _remainders(claims: Sequence[Claim], measure: Measure, wanted: Set[Item]) ->
     sums: Sums = {}
     for reservation in claims:
         if reservation.is_reservation:
-            used = _sum((each for each in claims if each.reservation == reservation.uid), measure, wanted)
+            used = _sum(drawn_from(claims, reservation.uid), measure, wanted)
             for item, amount in _sum([reservation], measure, wanted).items():
                 inner = reservation.inner.get(item[0], 0) if len(item) == 1 else 0
                 sums[item] = sums.get(item, 0) + kept_of(amount, used.get(item, 0), inner)

@@ -9,7 +9,8 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
+from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
+from berth.rules.reservation_borrowers import ignores_reservations
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -44,6 +45,8 @@ def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str
     for pod in pods:
         if victims and pod.template.preemption_policy == NEVER:
             yield f"{pod.namespace}/{pod.name}: nobody may be made to leave for it"
+    if reason == BY_OWNER and not all(claim.reservation for claim in claims):
+        yield "draws on no reservation, so nobody leaves for its owner"
     nodes = {claim.node for claim in claims}
     held_whole = {victim.uid for unit in units_of(victims, view) if len(unit) > 1 for victim in unit}
     for victim in victims:
@@ -68,9 +71,14 @@ def _by_quota(victim: Pod, waiting: Sequence[Pod]) -> str:
     return ""  # whom quota keeps is for `reclaims` to say
 
 
+def _no_borrower(victim: Pod, waiting: Sequence[Pod]) -> str:
+    return "" if ignores_reservations(victim.template.labels) else "borrows nothing of reservations"
+
+
 RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod]], str]]] = {
     BY_SCHEDULER: _is_not_lower,
     BY_QUOTA: _by_quota,
+    BY_OWNER: _no_borrower,
 }
 """By the reason for which pods leave: what keeps a victim from leaving for these pods; empty: nothing (E10)."""
 

@@ -14,11 +14,12 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.grants import granted
 from berth.placement_solver.core.verify.view import View
 from berth.rules.records import registry
+from berth.rules.reservation_borrowers import why_not_lent
 from berth.rules.reservation_fit import RESTRICTED, Matched, allocated_of, reservation_lacks, tracked_names
 from berth.rules.reservation_match import failed_check, reservation_request_of
 from berth.rules.reservation_owners import compile_owners
 from berth.rules.scheduler_config import ReservationArgs
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, drawn_from
 
 
 def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim], view: View) -> Iterator[str]:
@@ -88,3 +89,28 @@ def _match_problems(pod: Pod, capacity: ReservedCapacity, holder: Claim, view: V
     failed = failed_check(wish, capacity, accept, node.labels if node is not None else {}, holder.amounts)
     if failed is not None:
         yield f"does not match reservation {capacity.name}: {failed}"
+
+
+def loan_problems(claim: Claim, held: Sequence[Claim], view: View) -> Iterator[str]:
+    """What speaks against a claim borrowing of reservations."""
+    pod = view.book.seen(claim.name)
+    if not isinstance(pod, Pod):
+        yield "is no pod, so it borrows nothing"
+        return
+    if claim.reservation:
+        yield "draws on a reservation and borrows as well"
+    for loan in claim.loans:
+        lender = next((each for each in held if each.is_reservation and each.uid == loan.reservation_uid), None)
+        seen = view.book.reservations.get(("", loan.reservation))
+        if lender is None or seen is None or seen.uid != loan.reservation_uid:
+            yield f"borrows of reservation {loan.reservation}, which holds nothing on node {claim.node}"
+            continue
+        if why := why_not_lent(pod, seen.template.priority):
+            yield f"borrows of reservation {loan.reservation}: {why}"
+        for name, amount in loan.amounts.items():
+            if not 0 < amount <= claim.amounts.get(name, 0):
+                yield f"borrows {amount} of {name} of reservation {loan.reservation}, and does not ask for that"
+            drawn = sum(part.amounts.get(name, 0) for part in drawn_from(held, lender.uid))
+            idle = lender.amounts.get(name, 0) - lender.inner.get(name, 0) - drawn
+            if amount > idle:
+                yield f"borrows {amount} of {name} of reservation {loan.reservation}, of which {max(0, idle)} is idle"

@@ -33,7 +33,7 @@ from berth.placement_solver.core.verify.nominations import (
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reclaims import held_by, leaving_of, reclaim_problems
-from berth.placement_solver.core.verify.reservations import draw_problems
+from berth.placement_solver.core.verify.reservations import draw_problems, loan_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
@@ -201,6 +201,9 @@ class Verifier:
         for claim in arriving:
             if claim.reservation:
                 problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._cluster)]
+            if claim.loans:
+                before = [*held, *(each for each in arriving if each is not claim)]
+                problems += [f"{_name(claim)}: {text}" for text in loan_problems(claim, before, self._cluster)]
         return problems
 
     def _left_out(self, claim: Claim) -> Set[str]:
