@@ -100,6 +100,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_QUOTA_STATE",
         "LABEL_QUOTA_GUARANTEE",
         "ANNOTATION_NOMINATED",
+        "ANNOTATION_DISPLACED",
         "ANNOTATION_EVICTED_FOR",
         "ANNOTATION_LET_GO",
         "ANNOTATION_REFUSED",
