@@ -40,8 +40,8 @@ SENTENCES = {
     "E9": "A member of a strict gang that would fall below its minimum is evicted with its whole gang, all of which "
     "are victims of the plan and stamp the gang's account; above it, singly. A gang that has grown since is "
     "judged again",
-    "E10": "A victim's priority is strictly lower than the beneficiary's, so a chain of displacements ends; for the sake "
-    "of quota it may be otherwise, as [there](#quota-reclaim) said. A "
+    "E10": "A victim's priority is strictly lower than the beneficiary's, so a chain of displacements ends; for the "
+    "sake of quota it may be otherwise, as [there](#quota-reclaim) said. A "
     'protected pod is no victim: labelled `quota.scheduling.koordinator.sh/preemptible: "false"` or '
     '`scheduling.koordinator.sh/disable-preemptible: "true"`, or a mirror pod (`libs/rules`, `why_protected`)',
     "E11": "The Reservation of a migration takes no user before its pod leaves, and does not expire while a mark "
