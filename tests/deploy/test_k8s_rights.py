@@ -62,7 +62,6 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
         key(resources.PERSISTENT_VOLUMES): {"patch"},
         key(resources.PERSISTENT_VOLUME_CLAIMS): {"patch"},
         key(resources.LEASES): {"create", "get", "patch"},
-        key(resources.RESERVATIONS): {"get", "list", "patch", "delete"},
         key(resources.RESERVATIONS, "status"): {"patch"},
     }
     for resource in WRITABLE.values():
@@ -70,7 +69,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
             wanted.setdefault(key(resource), {"patch"})
     for each in APPLICABLE.values():  # by server-side apply, guarded by a version; deleted where others write such, too
         wanted[key(each.resource)] = {"get", "create", "patch"} | ({"delete"} if each.is_deletable else set())
-    wanted[key(resources.RESERVATIONS)].add("list")
+    wanted[key(resources.RESERVATIONS)] |= {"list", "delete"}  # deleted as it was judged, guarded by its version
     for resource in WRITABLE.values():
         if resource == resources.ELASTIC_QUOTA_PROFILES:
             continue  # it has no status
