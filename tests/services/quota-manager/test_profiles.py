@@ -115,9 +115,7 @@ def test_built_in_groups_are_made_once_and_where_their_namespace_is():
     made = asked(feed, 101.0)
     assert made.keys() == {(ApplyObject, ROOT_GROUP), (ApplyObject, SYSTEM_GROUP)}
     assert made[ApplyObject, ROOT_GROUP].labels[names.LABEL_QUOTA_IS_PARENT] == "true"
-    assert made[ApplyObject, SYSTEM_GROUP].spec == {
-        "max": {"cpu": "1844674407370955161", "memory": "1844674407370955161"}
-    }
+    assert made[ApplyObject, SYSTEM_GROUP].spec == {"max": {"cpu": "1844674407370955", "memory": "1844674407370955161"}}
 
 
 def test_what_is_wrong_with_profiles_is_an_event_of_the_profile():

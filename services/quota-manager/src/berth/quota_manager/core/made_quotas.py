@@ -23,11 +23,11 @@ from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP
 from berth.rules.quota_trees import RootQuota
 
 PROFILES_API: Final = "quota.koordinator.sh/v1alpha1/elasticquotaprofiles"
-NOBODYS_LIMIT: Final = str(2**63 // 5)
-"""The max of the built-in groups: as much as can be said."""
+NOBODYS_LIMIT: Final = 2**63 // 5
+"""The max of the built-in groups, in base units: of cpu a thousandth of it is as much as can be read."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_UNLIMITED: Final[dict[str, Any]] = {"max": {"cpu": NOBODYS_LIMIT, "memory": NOBODYS_LIMIT}}
+_UNLIMITED: Final[dict[str, Any]] = {"max": {"cpu": str(NOBODYS_LIMIT // 1000), "memory": str(NOBODYS_LIMIT)}}
 _ROOT_LABELS: Final = {
     names.LABEL_QUOTA_IS_PARENT: "true",
     names.LABEL_QUOTA_LENDS: "false",
