@@ -74,3 +74,15 @@ def test_a_strict_gang_leaves_whole_or_keeps_what_it_needs(run: Any, scheduler: 
     assert problems(run, waits, members[:2]) == (half if is_held else [])
     assert problems(run, waits, members[:1]) == (half if is_held and not is_ours else [])
     assert problems(run, waits, members) == (half if is_held and not is_ours else [])
+
+
+def test_a_victim_of_a_gang_that_may_as_well_stay_is_named(run: Any) -> None:
+    run.node("n1", cpu=4000)
+    low = [run.pod(sized(f"low-{at}", 2, 0).on("n0")) for at in range(2)]
+    other = run.pod(sized("other", 4, 0).on("n1"))
+    waits = [run.pod(sized(f"waits-{at}", 2, 9).gang("g", 2)) for at in range(2)]
+    claims = [Claim(("default", each.name), each.uid, "n0", each.template.requests, plan="p") for each in waits]
+    assert run.verifier.check_nomination(claims, low, []) == []
+    assert run.verifier.spare_victim(claims, low, []) is None
+    apart = [claims[0], claims[1]._replace(node="n1")]
+    assert run.verifier.spare_victim(apart, [*low, other], []) in low

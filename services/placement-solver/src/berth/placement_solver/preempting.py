@@ -132,7 +132,18 @@ class Preempting:
                 plan=plan,
                 problems=problems[:8],
             )
-        return not problems
+        return not problems and not self._has_a_spare_victim(found)
+
+    def _has_a_spare_victim(self, found: Proposal) -> bool:
+        """For a gang nobody leaves who may as well stay. What STATE alone shows of nominations holds for the solver and
+        not for the verifier, so that the two may differ for a while: then the gang waits."""
+        if len(found.placements) == 1:
+            return False
+        claims = [placement.claim for placement in found.placements]
+        spare = self._verifier.spare_victim(claims, found.victims, found.displaced)
+        if spare is not None:
+            log.info("a victim of a gang may as well stay: nobody leaves", victim=f"{spare.namespace}/{spare.name}")
+        return spare is not None
 
 
 def refused_together(units: Sequence[Unit], solution: Solution) -> Iterator[Refused]:

@@ -72,7 +72,7 @@ class Verifier:
         """What is wrong with nominating pods to what they take once `victims` have left and `displaced` gave way.
 
         Without victims they take it at once. Quota that victims use is not free before they have left. `reason` is that
-        for which the victims would leave. For a gang nobody leaves who may as well stay.
+        for which the victims would leave.
         """
         problems = [
             *victim_problems(claims, victims, reason, self._cluster),
@@ -86,13 +86,18 @@ class Verifier:
             problems = self._reclaim_problems(claims, victims, names_displaced)
             freed = [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
             return problems or self._check_without(claims, victims, names_displaced, freed)
-        problems = self._check_without(claims, victims, names_displaced)
-        if problems or len(claims) == 1:
-            return problems
+        return self._check_without(claims, victims, names_displaced)
+
+    def spare_victim(
+        self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Nomination]
+    ) -> Pod | None:
+        """One of the victims of a gang's nomination that may as well stay, with all that leave with it; None: every one
+        is needed."""
+        names_displaced = {each.name for each in displaced}
         for unit in units_of(victims, self._cluster):
             if self._is_to_spare(unit, claims, victims, names_displaced):
-                return [f"victim {unit[0].namespace}/{unit[0].name} may as well stay"]
-        return []
+                return unit[0]
+        return None
 
     def _is_to_spare(
         self, unit: Sequence[Pod], claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
