@@ -21,9 +21,10 @@ SENTENCES = {
     "R7": "A plan counts once its entry says `committed`. Before, nobody binds; its decisions hold capacity",
     "R8": "Each write of a plan entry expects the one before it. Giving up a plan *is* writing `aborted`, where the "
     "entry that was read is `open`, or there is none: what has ended stays so",
-    "R9": "A strict gang is begun only when every member's decision is in LEDGER and current, and its pod can still be "
-    "bound; else those there are withdrawn, and whatever else the plan holds begins. Once a member is bound under the "
-    "plan, it has begun and goes on",
+    "R9": "A strict gang is begun only when every member's decision is in LEDGER and current, and its pod can "
+    "still be bound, and, where its decision names a domain of the network, its node lies in it by its "
+    "labels; else those there are withdrawn, and whatever else the plan holds begins. Once a member is "
+    "bound under the plan, it has begun and goes on",
     "R10": "Before a wave, cluster-writer asks the leader for the epoch, the plan the Lease names and the new plan. "
     "All must agree with the Lease and be committed; then the new plan goes into the Lease, guarded. A disagreement "
     "raises the epoch; a refused Lease write means another writer is active",

@@ -35,9 +35,8 @@ def test_built_in_groups_are_always_known_and_the_root_never_holds_pods():
 def test_a_map_made_from_published_groups_answers_alike():
     claims = [QuotaClaim("b", "b", ("x", "y")), QuotaClaim("a", "q", ("b", "y"))]
     original = QuotaMap(claims)
-    served = original.namespaces_of()
-    assert served == {"a": ["y"], "b": ["b", "x"]}
-    copy = QuotaMap(QuotaClaim(name, "", tuple(served.get(name, ()))) for name in ("a", "b"))
+    assert {name: original.served_by(name) for name in ("a", "b")} == {"a": ["y"], "b": ["b", "x"]}
+    copy = QuotaMap(QuotaClaim(name, "", tuple(original.served_by(name))) for name in ("a", "b"))
     for label in (None, "a", "b", "gone"):
         for namespace in ("b", "x", "y", "z"):
             assert copy.group_of(label, namespace) == original.group_of(label, namespace)

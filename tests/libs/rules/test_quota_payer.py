@@ -59,4 +59,5 @@ def test_a_map_that_is_changed_answers_like_one_made_anew(steps: list[tuple[bool
     for namespace in ("a", "x", "y"):
         for label in (None, "a", "b", "c"):
             assert changed.group_of(label, namespace) == fresh.group_of(label, namespace)
-    assert changed.namespaces_of() == fresh.namespaces_of()
+    for name in ("a", "b", "c", "x"):
+        assert changed.served_by(name) == fresh.served_by(name)

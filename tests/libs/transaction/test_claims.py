@@ -91,6 +91,8 @@ FILLED = claims.Claim(
     by_kubelet=True,
     before=(Step(action="provision-volume", claim="c"),),
     inner={names.CPU: 500},
+    uncharged={names.CPU: 100},
+    paid="/team",
     loans=(Loan(reservation="l", reservation_uid="uid-l", amounts={names.CPU: 1}),),
 )
 """No field has its default value."""

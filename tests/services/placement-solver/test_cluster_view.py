@@ -219,7 +219,10 @@ def test_waiting_and_running_counts_those_that_run(run: Any) -> None:
 def test_gangs_of_a_group_begin_together(run: Any) -> None:
     both = '["default/a","default/b"]'
     run.pods(members(2, 2, "a", groups=both))
-    assert held_back(run) == ["gang default/b of the group is not there"] * 2
+    assert (
+        held_back(run)
+        == ["metadata.annotations[gang.scheduling.koordinator.sh/groups]: gang default/b of the group is not there"] * 2
+    )
     run.pods(members(9, 9, "b", groups=both))
     solution = run.round()  # 11 cores are needed, 10 are there
     assert solution.placements == ()

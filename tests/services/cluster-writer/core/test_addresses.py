@@ -23,8 +23,6 @@ GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a
 NETWORK = PatchObject(api="scheduling.koordinator.sh/v1alpha1/clusternetworktopologies", name="default", uid="u")
 SCHEDULE = PatchObject(api="scheduling.berth.sh/v1alpha1/reservationschedules", name="s", uid="u")
 WINDOW = ApplyObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r")
-PROFILE = PatchObject(api="quota.koordinator.sh/v1alpha1/elasticquotaprofiles", namespace="a", name="p", uid="u")
-ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
@@ -42,12 +40,10 @@ REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", 
 OWN = {
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
-    subjects.command_subject("apply", "elasticquotas", "a", "q.x"): ROOT,
     subjects.command_subject("patch", "elasticquotaprofiles", "a", "f"): PROFILE,
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "reservationschedules", "s"): SCHEDULE,
     subjects.command_subject("apply", "reservations", "r"): WINDOW,
-    subjects.command_subject("patch", "elasticquotaprofiles", "a", "p"): PROFILE,
     subjects.command_subject("apply", "elasticquotas", "a", "q.x"): ROOT,
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("patch", "clusternetworktopologies", "default"): NETWORK,
