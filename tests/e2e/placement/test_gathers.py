@@ -66,7 +66,7 @@ async def test_a_gang_goes_into_one_domain_and_the_status_shows_it(whole: Whole,
     late = await gang(corner, "wide", 2, "Block")
     await corner.refused(late[1], "can accommodate job")
     node = f"{corner.namespace}-b"
-    await whole.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": {BLOCK: "b1"}}})
+    await whole.patch(f"{NODES}/{node}", {"metadata": {"labels": {BLOCK: "b1"}}})
     await corner.bound(*late)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.corner import Corner
-from tests.e2e.objects import Json
+from tests.e2e.objects import RESERVATIONS, Json
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
@@ -36,14 +36,14 @@ def schedule(corner: Corner, name: str, **spec: str) -> Json:
     }
 
 
-async def shown(whole: Whole, name: str) -> Json:
-    """The status of a schedule, once it has one."""
+async def shown(whole: Whole, name: str, used_percent: int | None = None) -> Json:
+    """The status of a schedule, once it has a window of which so much is used, or problems."""
 
     async def look() -> Json | None:
         status: Json = (await whole.call("GET", f"{SCHEDULES}/{name}")).get("status", {})
         windows = status.get("windows") or []
-        is_priced = bool(windows) and windows[0].get("usedPercent", {}).get("cpu") == 50
-        return status if is_priced or status.get("problems") else None
+        is_so = used_percent is None or (bool(windows) and windows[0].get("usedPercent", {}).get("cpu") == used_percent)
+        return status if (windows and is_so) or status.get("problems") else None
 
     return await until(look, f"the status of {name}")
 
@@ -54,10 +54,17 @@ async def test_a_window_has_its_reservation_and_a_price(whole: Whole, corner: Co
     name = made["metadata"]["name"]
     await corner.create(SCHEDULES, made)
     try:
-        await corner.bound(await corner.pod("owner", {"cpu": "1"}, labels={"owner": "w"}))
-        status = await shown(whole, name)
-        (window,) = status["windows"]
+        (window,) = (await shown(whole, name))["windows"]
+        path = f"{RESERVATIONS}/{window['reservation']}"
+
+        async def is_there() -> bool:
+            return (await whole.try_call("GET", path))[0] == 200
+
+        await until(is_there, "the Reservation of the window")
         reservation = await corner.phase(window["reservation"], "Available")
+        await corner.bound(await corner.pod("owner", {"cpu": "1"}, labels={"owner": "w"}))
+        status = await shown(whole, name, used_percent=50)
+        (window,) = status["windows"]
         assert reservation["metadata"]["labels"]["made"] == "by-schedule"
         (owner,) = reservation["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("ReservationSchedule", name)
