@@ -132,7 +132,7 @@ def refused(pod: Json) -> None:
     ("what", "change", "told"),
     [
         (POD, setting("metadata", "labels", workload.QUOTA_LABEL, to="b"), "pod team/pod-0: "),
-        (POD, setting("metadata", "labels", workload.QUOTA_LABEL, to="b"), "ElasticQuota b: its pods use"),
+        (POD, setting("metadata", "annotations", names.ANNOTATION_QUOTA, to="/b"), "ElasticQuota b: its pods use"),
         (POD, setting("spec", "nodeName", to="node-9"), "the API says"),
         (POD, setting("status", "phase", to="Succeeded"), "ElasticQuota a: its pods use {}"),
         (NODE, setting("spec", to={"unschedulable": True}), "node node-0: True is shown as False"),
