@@ -32,9 +32,10 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "loss": ("losses", "losses later", "losses of two", "halves", "halves and loss", "quotas lost", "garbled"),
     "bus": ("eras", "full", "late ledger", "late state", "leaders move", "led anew", "state remade"),
     "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
-    "gangs": ("barred", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
+    "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
-    "shares": ("bookings", "windows", "groups made anew", "two groups", "wear", "wear and loss"),
+    "shares": ("bookings", "borrowed", "restricted", "windows", "pooled", "groups made anew", "two groups", "wear")
+    + ("wear and loss",),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
