@@ -56,6 +56,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "never retried": (0, "L2"),
     "reserved half": (0, "I5"),
     "reserved elsewhere": (0, "I5"),
+    "restricted": (0, "I29"),
+    "lent": (0, "I29b"),
     "never expires": (0, "L1"),
     "expires early": (0, "L1"),
     "window named anew": (0, "I30"),
