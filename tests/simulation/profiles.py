@@ -34,8 +34,8 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
     "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
-    "shares": ("bookings", "borrowed", "restricted", "windows", "pooled", "groups made anew", "two groups", "wear")
-    + ("wear and loss",),
+    "shares": ("groups made anew", "pooled", "two groups", "wear", "wear and loss"),
+    "reservations": ("bookings", "borrowed", "restricted", "windows"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
