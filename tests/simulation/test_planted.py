@@ -81,8 +81,6 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "reserved CPUs": (0, "I23b"),
     "partitions": (1, "I26"),
     "scattered": (0, "I33"),
-    "restricted": (0, "I29"),
-    "lent": (0, "I29b"),
     "pool ignored": (0, "I32"),
     "unread": (1, "I23 I1"),
     "swapped": (1, "I1g"),

@@ -13,6 +13,7 @@ from tests.simulation.planted.in_writer import together
 from berth.cluster_writer import eviction_executor
 from berth.cluster_writer.core import evictions, victims
 from berth.cluster_writer.eviction_look import Look
+from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod
 from berth.kube import bodies
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
@@ -117,9 +118,16 @@ def for_half_a_gang() -> Planted:
         return [each for each in members if evictions.is_current(book, each)] or members
 
     def next_step(members: Any, *args: Any) -> Any:
-        return real([msgspec.structs.replace(each, gang=None) for each in members], *args)
+        return real([_as_large_as(each, len(members)) for each in members], *args)
 
     return together(patch.object(evictions, "next_step", next_step), patch.object(evictions, "members_of", members_of))
+
+
+def _as_large_as(decision: Decision, size: int) -> Decision:
+    gang = decision.gang
+    return (
+        decision if gang is None else msgspec.structs.replace(decision, gang=msgspec.structs.replace(gang, size=size))
+    )
 
 
 def freed_for_anybody() -> Planted:

@@ -207,7 +207,8 @@ class EvictionExecutor:
             case Stage.GIVE_UP:
                 for decision in step.beneficiaries:
                     seen = self._cluster.book.seen((decision.namespace, decision.name))
-                    if seen is not None:
+                    # The view has moved while the others of its gang were patched.
+                    if seen is not None and evictions.is_current(self._cluster.book, decision):
                         await self._let_go(seen, plan, decision, step.reason, step.refused)
 
     # --- the beneficiary ---------------------------------------------------------------------------------------------
