@@ -23,6 +23,7 @@ from tests.simulation.workload import (
     priority_class,
 )
 
+from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
@@ -80,6 +81,20 @@ def fickle(rng: random.Random, size: Size) -> list[Timed]:
         name = f"pod-{number}"
         pod = pod_manifest(name, rng.choice(REQUESTS), namespace=NAMESPACE, priority_class="high")
         done += [Timed(at_s, Create(pod)), Timed(at_s + rng.uniform(4.0, 8.0), Delete("Pod", name, 0))]
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def halved(rng: random.Random, size: Size) -> list[Timed]:
+    """Sets that stay and fill the nodes; again and again a gang of two of higher priority, of which one is deleted when
+    others are about to leave for both."""
+    done = fickle(rng, size._replace(singles=0))
+    for number in range(size.gangs):
+        at_s = FICKLE_S + (size.end_s - 2 * FICKLE_S) * number / size.gangs
+        notes = {names.ANNOTATION_GANG_NAME: f"pair-{number}", names.ANNOTATION_GANG_MIN: "2"}
+        for member, gone_after_s in enumerate((rng.uniform(0.1, 0.6), rng.uniform(4.0, 6.0))):
+            name = f"pair-{number}-{member}"
+            pod = pod_manifest(name, REQUESTS[0], namespace=NAMESPACE, priority_class="high", annotations=notes)
+            done += [Timed(at_s, Create(pod)), Timed(at_s + gone_after_s, Delete("Pod", name, 0))]
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -247,7 +247,6 @@ PLANTED: Final[dict[str, Bug]] = {
     "E6": Bug(
         "a pod gets other victims while its own are leaving", evictions.second_set, run_profiles.EVICTIONS_AND_LOSS
     ),
-    "E8": Bug("pods leave for half a gang", evictions.for_half_a_gang, run_profiles.GANG_EVICTIONS),
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),

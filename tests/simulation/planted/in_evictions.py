@@ -13,7 +13,6 @@ from tests.simulation.planted.in_writer import together
 from berth.cluster_writer import eviction_executor
 from berth.cluster_writer.core import evictions, victims
 from berth.cluster_writer.eviction_look import Look
-from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod
 from berth.kube import bodies
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
@@ -106,27 +105,6 @@ def half_a_gang_leaves() -> Planted:
     return together(
         patch.object(eviction_executor, "leaving_together", halved),
         patch.object(evictions, "_victims", victims),
-    )
-
-
-def for_half_a_gang() -> Planted:
-    """Evictions for a gang begin, and go on, for whoever of it is there."""
-    real, of_plan = evictions.next_step, evictions.members_of
-
-    def members_of(plan: str, book: Any) -> Any:
-        members = of_plan(plan, book)
-        return [each for each in members if evictions.is_current(book, each)] or members
-
-    def next_step(members: Any, *args: Any) -> Any:
-        return real([_as_large_as(each, len(members)) for each in members], *args)
-
-    return together(patch.object(evictions, "next_step", next_step), patch.object(evictions, "members_of", members_of))
-
-
-def _as_large_as(decision: Decision, size: int) -> Decision:
-    gang = decision.gang
-    return (
-        decision if gang is None else msgspec.structs.replace(decision, gang=msgspec.structs.replace(gang, size=size))
     )
 
 

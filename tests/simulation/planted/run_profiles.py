@@ -266,6 +266,8 @@ EVICTIONS_HELD_UP: Final = replace(
     end_s=110.0,
     whole_s=120.0,
 )
+HALVED_GANGS: Final = replace(EVICTIONS, size=Size(nodes=2, sets=7, gangs=24), actions=owned.halved)
+"""Others leave for gangs that lose a member meanwhile."""
 EVICTIONS_AND_LOSS: Final = replace(
     EVICTIONS,
     size=Size(nodes=4, singles=60),
