@@ -65,6 +65,7 @@ def test_lists_have_their_columns(api: KubeServer, name: str) -> None:
     for path, version in zip(paths_of(crd), crd["spec"]["versions"], strict=True):
         table = call(api, "GET", path, accept="application/json;as=Table;g=meta.k8s.io;v=v1")
         columns = [each["name"] for each in version.get("additionalPrinterColumns", [])]
+        assert table.status == 200, table
         assert [each["name"] for each in table.body["columnDefinitions"]] == ["Name", *(columns or ["Age"])]
 
 
