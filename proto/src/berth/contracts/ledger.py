@@ -82,7 +82,7 @@ class Loan(Part, frozen=True, kw_only=True):
 class GangRef(Part, frozen=True, kw_only=True):
     """The gang that a member was decided with: its group id, how many members the plan holds, and its mode.
 
-    `domain`: where the member, and whoever is gathered with it, has to lie; None where nothing is said.
+    `domain`: where the member has to lie with the others of its gang; None where nothing is said.
     """
 
     name: str

@@ -13,13 +13,11 @@ from typing import Final
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU_NORMALIZATION_RATIO, CPU, MEMORY
+from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU_NORMALIZATION_RATIO, CPU
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.cpu_normalization import ratio_of
 
 RESOURCES_MAX: Final = 64
-AMPLIFIABLE: Final = (CPU, MEMORY)
-"""The resources of a node's allocatable that its ratios change."""
 
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,38 +7,16 @@ they take. It does not grow in place: that would need capacity which somebody el
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-import msgspec
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.kube import Quantity
-from berth.resources.amounts import Amounts, parse_amounts
-from berth.rules.bounded_json import annotation_field, read_annotation
-from berth.rules.records import registry
-
-_FIELD: Final = f"{annotation_field(names.ANNOTATION_RESERVATION_RESIZE)}.resources"
-
-
-class _Resize(msgspec.Struct, frozen=True):
-    resources: dict[str, Quantity] | None = None
+from berth.resources.amounts import Amounts
+from berth.rules.reservation_amounts import amounts_in, field_of
 
 
 def resized_amounts(annotations: Mapping[str, str]) -> tuple[Amounts, list[Problem]]:
     """The amounts that are named, and what cannot be used. What is given out one by one is not resized."""
-    read = read_annotation(annotations, names.ANNOTATION_RESERVATION_RESIZE, _Resize)
-    if read is None:
-        return {}, []
-    if isinstance(read, Problem):
-        return {}, [read]
-    amounts, unread = parse_amounts(read.resources, _FIELD)
-    problems = [Problem(field=field, message=message) for field, message in unread]
-    for name in sorted(amounts.keys() & registry.GRANTED_RESOURCES):
-        message = "is given out one by one, so it is not resized"
-        problems.append(Problem(field=f"{_FIELD}[{name}]", message=message))
-        del amounts[name]
-    return amounts, problems
+    return amounts_in(annotations, names.ANNOTATION_RESERVATION_RESIZE, "is given out one by one, so it is not resized")
 
 
 def given_back(held: Mapping[str, int], wanted: Mapping[str, int]) -> Amounts:
@@ -49,8 +27,9 @@ def given_back(held: Mapping[str, int], wanted: Mapping[str, int]) -> Amounts:
 def growing(held: Mapping[str, int], wanted: Mapping[str, int]) -> list[Problem]:
     """What it would hold more of, which it does not get in place."""
     message = "is more than it holds: a Reservation that is placed does not grow"
+    field = field_of(names.ANNOTATION_RESERVATION_RESIZE)
     return [
-        Problem(field=f"{_FIELD}[{name}]", message=message)
+        Problem(field=f"{field}[{name}]", message=message)
         for name, amount in sorted(wanted.items())
         if amount > held.get(name, 0)
     ]

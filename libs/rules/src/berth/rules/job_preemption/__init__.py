@@ -2,5 +2,5 @@
 
 A victim costs one more than the rank of its priority among those who might leave. Who leaves together is a unit: a pod,
 or a gang that cannot spare a member. `first_plan` gives a plan at once, `improved` looks for a cheaper one in the time
-that there is. Amounts alone are known here: whether each member really fits is asked by whoever uses a plan.
+that there is. Amounts alone are known here: whether each member really fits is for the user of a plan to ask.
 """

@@ -116,7 +116,7 @@ class Search:
         return sorted(found, key=lambda each: each[1])
 
     def _least(self, level: int, domain: int) -> int:
-        """What all pods within a domain cost at least below it: the largest domains of each layer, whoever's."""
+        """What all pods within a domain cost at least below it: the largest domains of each layer, of any parent."""
         cost = 0
         for below in range(level + 1, self._tree.depth + 1):
             slots = np.sort(self._ground.slots[below][self._tree.span(level, domain, below)])[::-1]

@@ -92,7 +92,7 @@ class Reservations:
         return found
 
     def lending(self, capacity: Capacity) -> list[Offer]:
-        """All that hold capacity and may be used now, whoever they are for."""
+        """All that hold capacity and may be used now, for any owner."""
         return [offer for known in self.known.values() if (offer := _offered(known, capacity)) is not None]
 
     def checked(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Offer, Check | None]]:

@@ -216,7 +216,7 @@ class Engine:
             self._begin(group)
 
     def _change(self, names: set[str]) -> None:
-        """Change what these objects concern, and nothing else: the groups themselves, whoever hangs below one that
+        """Change what these objects concern, and nothing else: the groups themselves, those below one that
         came, went or moved, and the levels that they leave and join."""
         forest = self.forest
         self._problems = None

@@ -169,7 +169,7 @@ class Forest:
                 self.tops.add(name)
 
     def with_all_below(self, names: Iterable[str]) -> set[str]:
-        """These and whoever names one of them as a parent, and so on."""
+        """These and the groups that name one of them as a parent, and so on."""
         found: set[str] = set()
         queue = list(names)
         while queue:

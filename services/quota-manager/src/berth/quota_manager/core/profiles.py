@@ -55,7 +55,7 @@ class _Pool:
 
 
 class Profiles:
-    """All profiles. `changed` says that a tree may have other nodes than before; whoever acts on it resets it."""
+    """All profiles. `changed` says that a tree may have other nodes than before; the reader resets it."""
 
     def __init__(self) -> None:
         self.changed = False
@@ -79,7 +79,7 @@ class Profiles:
         self._problems = None
 
     def remove(self, key: str) -> None:
-        """A profile is gone. Its root quota stays, as whoever made it may have built on it."""
+        """A profile is gone. Its root quota stays, since its author may have built on it."""
         if self._pools.pop(key, None) is not None:
             self.changed = True
             self._problems = None

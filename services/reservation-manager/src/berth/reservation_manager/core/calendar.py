@@ -2,7 +2,7 @@
 
 A cron is read in the local time of its zone, as the clock on the wall there. A time that the wall never shows (an hour
 that is skipped) has no window; one that it shows twice has one, at the first. So which windows there are depends on
-nothing but the fields: whoever computes them finds the same, and none is remembered, owed or made up.
+nothing but the fields: every replica computes the same, and a missed one is not made up.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def judge(
 
 
 def name_of(schedule: ReservationSchedule, window: Window) -> str:
-    """The Reservation of a window: whoever asks for it asks for the same."""
+    """The Reservation of a window: every replica asks for the same."""
     return f"{schedule.name}-{_time(window.start):%Y%m%d%H%M}"
 
 

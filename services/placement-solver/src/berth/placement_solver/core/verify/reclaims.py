@@ -1,4 +1,4 @@
-"""Who may be made to leave for the sake of quota: of the group itself whoever is of lower priority; of another group
+"""Who may be made to leave for the sake of quota: of the group itself pods of lower priority; of another group
 whom it has beyond its runtime, for a pod that stays within the min of its own."""
 
 from __future__ import annotations
