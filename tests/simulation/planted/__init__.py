@@ -146,7 +146,7 @@ PLANTED: Final[dict[str, Bug]] = {
         "Reservations expire after a third of their time", managers.expires_early, run_profiles.BOOKINGS
     ),
     "window named anew": Bug(
-        "whoever looks at a window names its Reservation anew", managers.windows_named_anew, run_profiles.WINDOWS
+        "each look at a window names its Reservation anew", managers.windows_named_anew, run_profiles.WINDOWS
     ),
     "rewritten": Bug(
         "the devices of a bound pod are written anew, with half their amounts",

@@ -49,7 +49,7 @@ def garbled(rng: random.Random, at_s: float) -> list[Fault]:
 
 
 def clock_jumps(rng: random.Random, at_s: float) -> list[Fault]:
-    """The wall clock of whoever ends Reservations is wrong from now on, until it is put right."""
+    """The wall clock of reservation-manager is wrong from now on, until it is put right."""
     off_s = rng.choice((-90.0, -20.0, 20.0, 90.0))
     return [
         Fault(at_s, "clock", "reservation-manager", off_s),

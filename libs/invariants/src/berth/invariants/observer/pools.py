@@ -1,4 +1,4 @@
-"""Trees of quotas that have a pool of nodes: whoever they pay for is placed in the pool (I32).
+"""Trees of quotas that have a pool of nodes: pods that they pay for are placed in the pool (I32).
 
 A pool is what the profile of the tree selects. What changes of it, or of a node's labels, counts once everybody can
 have seen it; who was placed before stays.
