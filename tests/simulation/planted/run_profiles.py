@@ -13,7 +13,7 @@ from typing import Final
 from tests.simulation import gathers, inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, borrowed, restricted, windows
+from tests.simulation.planted.bookings import bookings, borrowed, restricted, taken_over, windows
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -221,6 +221,12 @@ WINDOWS: Final = replace(
 )
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 BORROWED: Final = replace(BOOKINGS, actions=borrowed)
+TAKEN_OVER: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=30, reservations=16),
+    actions=taken_over,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))

@@ -376,6 +376,8 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     `ttl_s` 0 means for ever; None that `expires` counts instead, or that the ttl could not be read (a problem then);
     with neither given it is a day. `required_node` is the node that the template names, `namespace` the template's.
     `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
+    `pre_allocation`: it may take over pods that run; `pre_allocation_mode` says which (`Default`, `Cluster`, or
+    nothing, which is `Default`), `pre_allocation_multiple` that it may be more than one.
     """
 
     name: str
@@ -405,6 +407,8 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     conditions: list[ReservationCondition] = []
     current_owners: list[ObjectReference] = []
     problems: list[Problem] = []
+    pre_allocation_mode: str = ""
+    pre_allocation_multiple: bool = False
 
 
 class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):
