@@ -109,7 +109,8 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     True), `deletes_at` (the deletion timestamp: when the grace period ends). `unschedulable` is the message of a
     condition PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a
     condition DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that
-    its kubelet has from a file.
+    its kubelet has from a file. `ready` repeats the condition Ready of a placeholder (label `operating-mode`); of
+    others it is false.
     """
 
     namespace: str
@@ -133,6 +134,7 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     nominated: str = ""
     mirror: bool = False
     problems: list[Problem] = []
+    ready: bool = False
 
 
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):

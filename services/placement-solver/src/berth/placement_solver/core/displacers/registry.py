@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.placement_solver.core.displacers import owners
+from berth.placement_solver.core.displacers import owners, placeholders
 from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.owners import OwnersReturn
+from berth.placement_solver.core.displacers.placeholders import HandOver
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
-UNCONDITIONAL: Final = frozenset({owners.NAME})
+UNCONDITIONAL: Final = frozenset({owners.NAME, placeholders.NAME})
 """Those that are asked although preemption is switched off."""
 
 
@@ -24,6 +25,7 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     stays = ground.gangs.is_in_strict
     return (
         OwnersReturn(ground, stays),
+        HandOver(ground, stays),
         QuotaReclaim(ground, stays),
         PriorityPreemption(ground, stays),
         JobPreemption(ground),

@@ -14,6 +14,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
@@ -41,6 +42,7 @@ class Ground(NamedTuple):
     leavers: Leavers
     charged: ChargedPods
     budgets: Callable[[], Iterable[Budget]]
+    placeholders: Placeholders
 
     @property
     def nominated(self) -> Nominated:

@@ -16,8 +16,9 @@ from berth.transaction.claims import Claim
 ENDED = ("Succeeded", "Failed")
 
 
-def object_problems(claim: Claim, view: View) -> Iterator[str]:
-    """What speaks against placing this object now, and on this node; capacity is not looked at."""
+def object_problems(claim: Claim, view: View, *, is_handed_over: bool = False) -> Iterator[str]:
+    """What speaks against placing this object now, and on this node; capacity is not looked at. `is_handed_over`: it
+    takes the place of a placeholder, which is a Reservation to it."""
     obj = view.book.seen(claim.name)
     if obj is None or obj.uid != claim.uid:
         yield f"there is no such object with uid {claim.uid}"
@@ -40,7 +41,7 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
         _port_text(port.host_ip, port.protocol, port.port) for port in obj.template.host_ports
     ):
         yield "the claim's host ports are not those of the object"
-    if isinstance(obj, Pod):
+    if isinstance(obj, Pod) and not is_handed_over:
         yield from affinity_problems(claim, obj)
     row = view.nodes.rows.get(claim.node)
     node = view.nodes.states[row] if row is not None else None
