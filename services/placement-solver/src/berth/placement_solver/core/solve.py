@@ -114,18 +114,18 @@ class Solver:
         before = len(trial.claims)
         nomination = trial.release(candidate.name)
         with self.capacity.nominated.without_lower(candidate.object.template.priority):
-            # What others have left for the pod comes first.
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = (row is not None and self.place_on(candidate, row, trial, plan)) or self._place(
-                candidate, trial, plan
-            )
+            found = self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
 
-    def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+    def _place(
+        self, candidate: Candidate, trial: Trial, plan: str, left: int | None = None
+    ) -> Placement | tuple[Reason, ...]:
+        """`left`: the row of the node where others have left for it, which comes first of those beside reservations."""
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
                 candidate.quota, candidate.charged, non_preemptible=candidate.non_preemptible
@@ -141,6 +141,8 @@ class Solver:
                 return found
         elif wish is not None and wish.must:
             return (self.reservations.no_match(wish, self.capacity),)
+        if left is not None and (there := self.place_on(candidate, left, trial, plan)) is not None:
+            return there
         found = self._place_plain(candidate, trial, plan)
         if isinstance(found, Placement) or wish is not None or not isinstance(candidate.object, Pod):
             return found
@@ -249,7 +251,10 @@ class Solver:
         return None
 
     def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
-        """The claim on this node, with what is granted there; None when that does not fit after all."""
+        """The claim on this node, with what is granted there; None when that does not fit after all, or when it has to
+        draw on a reservation, which `draw_on` does."""
+        if candidate.wish is not None and (candidate.wish.must or candidate.wish.problem is not None):
+            return None
         grants = _chosen(candidate.cls.chosen, target)
         if isinstance(grants, Rejection):
             return None
