@@ -34,6 +34,7 @@ from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.preemption import BY_QUOTA, importance
 from berth.rules.quota_reclaim import Charged, may_displace, may_leave_within
+from berth.rules.scheduler_config import ElasticQuotaArgs
 from berth.transaction.claims import Claim
 
 NAME: Final = "ElasticQuota"
@@ -154,10 +155,12 @@ class QuotaReclaim:
             for group in lenders.order
             for each in self._least_important_first(self._charged.of(wanting.key[0], group), wanting, leaving)
         ]
+        args = wanting.candidate.cls.rules.profile.args_of("ElasticQuota", ElasticQuotaArgs)
+        keeps_default = args.disable_default_quota_preemption
         own = [
             each
             for each in self._least_important_first(self._charged.of(*wanting.key), wanting, leaving)
-            if may_leave_within(wanting.pod.template.priority, wanting.key[1], each)
+            if may_leave_within(wanting.pod.template.priority, wanting.key[1], each, keeps_default=keeps_default)
         ]
         chosen: list[Charged] = []
         for each in (*others, *own):
