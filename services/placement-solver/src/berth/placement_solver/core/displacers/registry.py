@@ -13,6 +13,7 @@ from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.owners import OwnersReturn
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
+from berth.placement_solver.core.displacers.quota_units import QuotaReclaimByUnits
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 UNCONDITIONAL: Final = frozenset({owners.NAME})
@@ -25,6 +26,7 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     return (
         OwnersReturn(ground, stays),
         QuotaReclaim(ground, stays),
+        QuotaReclaimByUnits(ground),
         PriorityPreemption(ground, stays),
         JobPreemption(ground),
     )
