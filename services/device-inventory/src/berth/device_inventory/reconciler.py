@@ -15,9 +15,7 @@ from berth.contracts.node_report import NodeReport
 from berth.contracts.state import Device, Node, NodeResourceTopology
 from berth.contracts.subjects import named_key
 from berth.contracts.topology import NodeTopology
-from berth.device_inventory.core import device_object, topology_object
-from berth.device_inventory.core.allocatable import node_patch
-from berth.device_inventory.core.announcing import (
+from berth.device_inventory.announcing import (
     CLUSTER_NETWORK,
     DEVICE,
     LAYOUT,
@@ -29,6 +27,8 @@ from berth.device_inventory.core.announcing import (
     report_event,
     status_command,
 )
+from berth.device_inventory.core import device_object, topology_object
+from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.network import NAME, Network
 from berth.device_inventory.core.objects import Objects, Shown, Wish
