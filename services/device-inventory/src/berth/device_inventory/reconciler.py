@@ -8,37 +8,30 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.command import PatchNode
+from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, PatchObject, ReportPod
+from berth.contracts.event import FindingReported, NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.network import NetworkLayers
 from berth.contracts.node_report import NodeReport
 from berth.contracts.state import Device, Node, NodeResourceTopology
-from berth.contracts.subjects import named_key
+from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.contracts.topology import NodeTopology
-from berth.device_inventory.announcing import (
-    CLUSTER_NETWORK,
-    DEVICE,
-    LAYOUT,
-    device_events,
-    node_command,
-    object_command,
-    refused,
-    report_command,
-    report_event,
-    status_command,
-)
 from berth.device_inventory.core import device_object, topology_object
 from berth.device_inventory.core.allocatable import node_patch
+from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.network import NAME, Network
 from berth.device_inventory.core.objects import Objects, Shown, Wish
 from berth.device_inventory.core.runtime import (
+    CORRECTED,
     STALE_S,
+    Report,
     Reported,
     follows_agent,
     has_our_isolation,
     isolation_label,
 )
+from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
     DOMAINS,
     LAYERS,
@@ -53,7 +46,7 @@ from berth.device_inventory.views import (
     StateView,
 )
 from berth.rules.cpus.node_topology import topology_of
-from berth.runtime import Command, Moment, Outcome, Write
+from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
 
@@ -197,8 +190,8 @@ class Reconciler:
         writes = [*self._of_topology(name, at), *self._of_domains(name)]
         commands = self._objects(name, at) if self._rules.sync_objects else []
         reports = self._reported.news(name, self.runtimes.runtimes.get(name), self.pods.of(name), at.monotonic)
-        commands += [report_command(each) for each in reports if each.lasts]
-        events = [report_event(name, each, at) for each in reports]
+        commands += [_report_command(each) for each in reports if each.lasts]
+        events = [_report_event(name, each, at) for each in reports]
         return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands], events)
 
     def _of_topology(self, name: str, at: Moment) -> list[Write]:
@@ -211,7 +204,7 @@ class Reconciler:
             self._topologies.pop(name, None)
         if (key not in topologies.keys) if wanted is None else (published == wanted):
             return []
-        return [Write(key, wanted, refused(LAYOUT, name, _problems(published), _problems(wanted), at))]
+        return [Write(key, wanted, _refused(published, wanted, at))]
 
     def _of_domains(self, name: str) -> list[Write]:
         """Where a node lies. Of one that is not shown nothing is withdrawn before it is proven gone."""
@@ -237,15 +230,11 @@ class Reconciler:
         published = self.published.layers.messages.get(NAME)
         wanted = self.network.layers(topology, published)
         is_right = key not in self.published.layers.keys if wanted is None else published == wanted
-        writes = (
-            []
-            if is_right
-            else [Write(key, wanted, refused(CLUSTER_NETWORK, NAME, _problems(published), _problems(wanted), at))]
-        )
+        writes = [] if is_right else [Write(key, wanted, _refused_layers(published, wanted, at))]
         if self.network.use(wanted):
             self._mark_all()
         patch = self.network.status(topology, len(self.view.nodes), at.monotonic)
-        return Outcome(writes, [] if patch is None else [status_command(patch, at)])
+        return Outcome(writes, [] if patch is None else [_status_command(patch, at)])
 
     def _read(self, report: NodeResourceTopology | None) -> NodeTopology | None:
         """The topology of a report, kept as long as the report stays what it is."""
@@ -268,14 +257,14 @@ class Reconciler:
             shown = None if device is None else _shown_device(device, wanted)
             wish = None if wanted is None else _device_wish(wanted)
             request = self._devices.request(name, node, shown, wish, is_over=is_over or is_empty, now=now)
-            commands += [] if request is None else [object_command(DEVICE, request, at)]
+            commands += [] if request is None else [_device_command(request, at)]
         if self.view.takes_topologies and self.pods.is_complete:
             topology, layout = self.view.reports.get(name), self._topology_object(name, node, report)
             is_empty = report is not None and topology_object.PART not in report.parts
             seen = None if topology is None else _shown_topology(topology, layout)
             aim = None if layout is None else Wish(layout, fields=layout.fields, annotations=layout.annotations)
             request = self._layouts.request(name, node, seen, aim, is_over=is_over or is_empty, now=now)
-            commands += [] if request is None else [object_command(LAYOUT, request, at)]
+            commands += [] if request is None else [_topology_command(request, at)]
         return commands
 
     def _device_object(self, name: str, report: NodeReport | None) -> device_object.DeviceObject | None:
@@ -329,9 +318,9 @@ class Reconciler:
         if wanted is None:
             self._counts.pop(name, None)
         if (key in self.published.keys) if wanted is None else (published != wanted):
-            writes = [Write(key, wanted, device_events(name, published, wanted, at))]
+            writes = [Write(key, wanted, _events(name, published, wanted, at))]
         patch = self._patch(name, wanted, at.monotonic)
-        return Outcome(writes, [] if patch is None else [node_command(patch, at)])
+        return Outcome(writes, [] if patch is None else [_command(patch, at)])
 
     def _counted(self, device: Device | None, node: Node | None) -> NodeInventory | None:
         """The inventory of a Device. Nodes change far more often than their devices, so the last one is kept."""
@@ -388,6 +377,69 @@ class Reconciler:
         return patch
 
 
+def _command(patch: PatchNode, at: Moment) -> Command:
+    return Command(command_subject("patch", "nodes", patch.name), patch, id=f"{SERVICE}.{patch.uid}.{at.ms}")
+
+
+def _status_command(patch: PatchObject, at: Moment) -> Command:
+    subject = command_subject("patch", "clusternetworktopologies", patch.name)
+    return Command(subject, patch, id=f"{SERVICE}.{patch.uid}.{at.ms}", may_drop=True)
+
+
+def _refused_layers(published: NetworkLayers | None, wanted: NetworkLayers | None, at: Moment) -> list[Event]:
+    """That the ClusterNetworkTopology has problems that it did not have."""
+    if wanted is None or not wanted.problems or (published is not None and published.problems == wanted.problems):
+        return []
+    return [
+        Event(
+            event_subject("object", "refused", "clusternetworktopologies", wanted.name),
+            ObjectRefused(kind="ClusterNetworkTopology", name=wanted.name, problems=wanted.problems),
+            id=f"{SERVICE}.{LAYERS}.{at.ms}",
+            level="warning",
+            text="ClusterNetworkTopology object has problems",
+            fields={"problems": [f"{each.field}: {each.message}" for each in wanted.problems[:5]]},
+        )
+    ]
+
+
+def _report_command(report: Report) -> Command:
+    about = report.finding
+    message = ReportPod(
+        namespace=about.namespace,
+        name=about.pod,
+        uid=about.uid,
+        id=report.id,
+        reason=report.reason,
+        message=report.message,
+        warning=about.kind != CORRECTED,
+    )
+    return Command(
+        command_subject("report", "pods", about.namespace, about.pod), message, id=f"{SERVICE}.{about.uid}.{report.id}"
+    )
+
+
+def _report_event(node: str, report: Report, at: Moment) -> Event:
+    about = report.finding
+    message = FindingReported(
+        namespace=about.namespace,
+        name=about.pod,
+        uid=about.uid,
+        node=node,
+        kind=about.kind,
+        message=about.message,
+        container=about.container,
+        lasts=report.lasts,
+    )
+    return Event(
+        event_subject("finding", "reported", about.namespace, about.pod),
+        message,
+        id=f"{SERVICE}.{report.id}.{report.lasts}.{at.ms}",
+        level="warning" if report.lasts else "info",
+        text="a pod has not what it was given" if report.lasts else "a finding is over",
+        fields={"node": node, "pod": f"{about.namespace}/{about.pod}", "kind": about.kind, "what": report.message},
+    )
+
+
 def _shown_device(device: Device, wanted: device_object.DeviceObject | None) -> Shown:
     is_right = wanted is not None and device_object.shows(device, wanted)
     return Shown(device.uid, device_object.is_ours(device), is_right, device.deleting, device.annotations)
@@ -404,5 +456,65 @@ def _device_wish(wanted: device_object.DeviceObject) -> Wish:
     return Wish(about, spec=wanted.spec, labels=wanted.labels, annotations=wanted.annotations)
 
 
-def _problems(published: NodeTopology | NetworkLayers | None) -> list[Problem] | None:
-    return None if published is None else published.problems
+def _device_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "devices", request.name)
+    else:
+        subject = command_subject("apply", "devices", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
+
+
+def _topology_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "noderesourcetopologies", request.name)
+    else:
+        subject = command_subject("apply", "noderesourcetopologies", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
+
+
+def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | None, at: Moment) -> list[Event]:
+    """What is new since the last published inventory. A first sight of healthy devices is announced, too."""
+    events = [
+        Event(
+            event_subject("node", "changed", name),
+            NodeChanged(node=name, message=sentence),
+            id=f"{SERVICE}.{name}.{sentence}.{at.ms}",
+            level="info",
+            text="devices changed",
+            fields={"node": name, "what": sentence},
+        )
+        for sentence in changes(published, wanted)
+    ]
+    known = published.problems if published is not None else []
+    if wanted is not None and wanted.problems and wanted.problems != known:
+        problems = [f"{problem.field}: {problem.message}" for problem in wanted.problems[:5]]
+        events.append(
+            Event(
+                event_subject("object", "refused", "devices", name),
+                ObjectRefused(kind="Device", name=name, problems=wanted.problems),
+                id=f"{SERVICE}.{name}.device.{at.ms}",
+                level="warning",
+                text="Device object has problems",
+                fields={"node": name, "problems": problems},
+            )
+        )
+    return events
+
+
+def _refused(published: NodeTopology | None, wanted: NodeTopology | None, at: Moment) -> list[Event]:
+    """That a report has problems that it did not have."""
+    if wanted is None or not wanted.problems or (published is not None and published.problems == wanted.problems):
+        return []
+    return [
+        Event(
+            event_subject("object", "refused", "noderesourcetopologies", wanted.node),
+            ObjectRefused(kind="NodeResourceTopology", name=wanted.node, problems=wanted.problems),
+            id=f"{SERVICE}.{wanted.node}.topology.{at.ms}",
+            level="warning",
+            text="NodeResourceTopology object has problems",
+            fields={
+                "node": wanted.node,
+                "problems": [f"{each.field}: {each.message}" for each in wanted.problems[:5]],
+            },
+        )
+    ]
