@@ -13,6 +13,7 @@ from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.owners import OwnersReturn
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
+from berth.placement_solver.core.displacers.reservations import ReservationPreemption
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 UNCONDITIONAL: Final = frozenset({owners.NAME})
@@ -26,5 +27,6 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
         OwnersReturn(ground, stays),
         QuotaReclaim(ground, stays),
         PriorityPreemption(ground, stays),
+        ReservationPreemption(ground, stays),
         JobPreemption(ground),
     )
