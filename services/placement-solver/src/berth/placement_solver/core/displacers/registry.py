@@ -14,6 +14,7 @@ from berth.placement_solver.core.displacers.owners import OwnersReturn
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.quota_units import QuotaReclaimByUnits
+from berth.placement_solver.core.displacers.reservations import ReservationPreemption
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 UNCONDITIONAL: Final = frozenset({owners.NAME})
@@ -28,5 +29,6 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
         QuotaReclaim(ground, stays),
         QuotaReclaimByUnits(ground),
         PriorityPreemption(ground, stays),
+        ReservationPreemption(ground, stays),
         JobPreemption(ground),
     )
