@@ -17,7 +17,13 @@ import numpy as np
 
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
-from berth.placement_solver.core.displacers.job_problem import Written, classes_of, write_problem
+from berth.placement_solver.core.displacers.job_problem import (
+    Written,
+    advised,
+    classes_of,
+    question_of,
+    write_problem,
+)
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import Leaver, Removable, protected_by_budgets
@@ -29,15 +35,12 @@ from berth.placement_solver.core.solve import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.job_preemption.first import first_plan
-from berth.rules.job_preemption.improve import improved, steps
-from berth.rules.job_preemption.problem import JobPlan
+from berth.rules.job_preemption.problem import JobPlan, cheaper
 from berth.rules.scheduler_config.plugins import POST_FILTER
 
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
-IMPROVING_STEPS: Final = 3
-"""Further sets of gangs that are looked at for a cheaper plan: some ten milliseconds each, on a thousand nodes."""
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
 
@@ -130,15 +133,17 @@ class JobPreemption:
         dear = protected_by_budgets(units, budgets)
         for _ in range(TRIES_MAX):
             written = write_problem(members, able, nodes, units, dear)
-            plan = first_plan(written.problem)
+            first = first_plan(written.problem)
+            advice = advised(asking.advice, written, nodes.names) if asking.advice is not None else None
+            plan = cheaper(first, advice)
             if plan is None:
                 return None
-            plan = improved(written.problem, plan, steps(IMPROVING_STEPS))
             leavers = {each.pod.uid: each for at in plan.units for each in written.units[at].everybody}
             found = self._placed(unit, written, plan, leavers.values(), asking.plan)
             if not isinstance(found, int):
                 victims = sorted((each.pod for each in leavers.values()), key=preemption.importance)
-                return Proposal(found, tuple(victims))
+                question = question_of(written, plan, nodes.names) if len(plan.units) > 1 else None
+                return Proposal(found, tuple(victims), question=question)
             kind, row = divmod(found, len(nodes))
             able[kind] = able[kind].copy()
             able[kind][row] = False
