@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from berth.contracts.state import Pod
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.registry import UNCONDITIONAL
 from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
@@ -75,8 +76,8 @@ class Preempting:
         others = (each for each in cluster.capacity.nominated.on(own.claim.node) if each.name != name)
         return any(cluster.book.remaining_victims(each) for each in others)
 
-    def propose(self, refused: Refused, plan: str) -> Proposal | Nobody | Free:
-        """A verified proposal for who was refused."""
+    def propose(self, refused: Refused, plan: str, advice: Advice | None = None) -> Proposal | Nobody | Free:
+        """A verified proposal for who was refused; `advice` answers the question of the one before."""
         cluster = self._cluster
         unread = cluster.eviction_inputs.unread
         if unread:
@@ -90,7 +91,8 @@ class Preempting:
         refused = Refused(unit, now.refusals)
         # Its quota may have been used up since it was refused, for one.
         displacers = self._displacers(refused)
-        asking = Asking(plan, self._random.randrange(OFFSET_MAX), self._may_not_go(unit), cluster.now_ms / 1_000)
+        offset = self._random.randrange(OFFSET_MAX)
+        asking = Asking(plan, offset, self._may_not_go(unit), cluster.now_ms / 1_000, advice)
         said, again = "", False
         for displacer in displacers:
             found = displacer.propose(refused, asking)

@@ -11,13 +11,20 @@ leave whole for either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
-from berth.placement_solver.core.displacers.job_problem import Written, classes_of, write_problem
+from berth.placement_solver.core.displacers.advice import JobQuestion
+from berth.placement_solver.core.displacers.job_problem import (
+    Written,
+    advised,
+    classes_of,
+    question_of,
+    write_problem,
+)
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit, Removable, protected_by_budgets
@@ -29,17 +36,22 @@ from berth.placement_solver.core.solve import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.job_preemption.first import first_plan
-from berth.rules.job_preemption.improve import improved, steps
-from berth.rules.job_preemption.problem import JobPlan
+from berth.rules.job_preemption.problem import JobPlan, cheaper
 from berth.rules.scheduler_config.plugins import POST_FILTER
 
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
-IMPROVING_STEPS: Final = 3
-"""Further sets of gangs that are looked at for a cheaper plan: some ten milliseconds each, on a thousand nodes."""
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
+
+
+class Places(NamedTuple):
+    """A place for each member, and who leaves for that; `question`: there may be a cheaper plan."""
+
+    placements: tuple[Placement, ...]
+    units: tuple[LeavingUnit, ...]
+    question: JobQuestion | None
 
 
 class JobPreemption:
@@ -128,8 +140,7 @@ class JobPreemption:
         found = self.places_for(unit, candidates, removable.units_on, budgets, asking)
         if found is None:
             return None
-        placements, units = found
-        return Proposal(placements, victims_of(units))
+        return Proposal(found.placements, victims_of(found.units), question=found.question)
 
     def places_for(
         self,
@@ -138,7 +149,7 @@ class JobPreemption:
         units_on: Callable[[Iterable[str]], list[LeavingUnit]],
         budgets: preemption.Budgets,
         asking: Asking,
-    ) -> tuple[tuple[Placement, ...], tuple[LeavingUnit, ...]] | None:
+    ) -> Places | None:
         """Places for these members of the unit, and who leaves for that; `units_on` gives who might leave nodes."""
         members = classes_of(candidates)
         able = [self._some(self._able(each[0]), asking.offset) for each in members]
@@ -150,15 +161,17 @@ class JobPreemption:
         dear = protected_by_budgets(units, budgets)
         for _ in range(TRIES_MAX):
             written = write_problem(members, able, nodes, units, dear)
-            plan = first_plan(written.problem)
+            first = first_plan(written.problem)
+            advice = advised(asking.advice, written, nodes.names) if asking.advice is not None else None
+            plan = cheaper(first, advice)
             if plan is None:
                 return None
-            plan = improved(written.problem, plan, steps(IMPROVING_STEPS))
             leaving = tuple(written.units[at] for at in plan.units)
             leavers = {each.pod.uid: each for together in leaving for each in together.everybody}
             found = self._placed(unit, written, plan, leavers.values(), asking.plan)
             if not isinstance(found, int):
-                return found, leaving
+                question = question_of(written, plan, nodes.names) if len(plan.units) > 1 else None
+                return Places(found, leaving, question)
             kind, row = divmod(found, len(nodes))
             able[kind] = able[kind].copy()
             able[kind][row] = False

@@ -9,6 +9,7 @@ import numpy as np
 
 from berth.contracts.names import GPU_CORE, LABEL_QUESTIONED_OBJECT
 from berth.placement_solver.core.devices import GPU
+from berth.placement_solver.core.displacers.advice import Advice, JobQuestion
 from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit
 from berth.placement_solver.core.nodes import PODS, Nodes
 from berth.placement_solver.core.plan import Candidate
@@ -16,7 +17,7 @@ from berth.placement_solver.core.seams import Mask, RowArray
 from berth.rules.devices.columns import CORE
 from berth.rules.job_preemption.as_reference import Removable as OnNode
 from berth.rules.job_preemption.as_reference import node_costs, ranks
-from berth.rules.job_preemption.problem import Ints, JobProblem, MemberClass
+from berth.rules.job_preemption.problem import Ints, JobPlan, JobProblem, MemberClass, needed_plan
 from berth.transaction.claims import Claim
 
 PERCENT: Final = -1
@@ -78,6 +79,37 @@ def write_problem(
         order=_order(members),
     )
     return Written(problem, rows, tuple(members), tuple(units))
+
+
+def question_of(written: Written, plan: JobPlan, names: Sequence[str]) -> JobQuestion:
+    """What may be asked about a plan; `names` are those of all rows of nodes."""
+    return JobQuestion(
+        written.problem,
+        plan,
+        tuple(names[row] for row in written.rows.tolist()),
+        tuple(tuple(each.name for each in some) for some in written.members),
+        tuple(frozenset(each.pod.uid for each in unit.everybody) for unit in written.units),
+    )
+
+
+def advised(advice: Advice, written: Written, names: Sequence[str]) -> JobPlan | None:
+    """The plan that an advice means by now; None: it is none any more."""
+    at = {names[row]: index for index, row in enumerate(written.rows.tolist())}
+    places = []
+    for cls, some in zip(written.problem.classes, written.members, strict=True):
+        counts = np.zeros(len(at), np.int64)
+        for each in some:
+            index = at.get(advice.nodes.get(each.name, ""))
+            if index is None or not cls.nodes[index]:
+                return None
+            counts[index] += 1
+        places.append(counts)
+    units = [
+        index
+        for index, unit in enumerate(written.units)
+        if any(each.pod.uid in advice.victims for each in unit.everybody)
+    ]
+    return needed_plan(written.problem, places, units)
 
 
 def _order(members: Sequence[Sequence[Candidate]]) -> tuple[int, ...]:

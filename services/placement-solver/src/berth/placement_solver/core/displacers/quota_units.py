@@ -163,7 +163,7 @@ class QuotaReclaimByUnits:
         if not lent:
             return None
         found = self._jobs.places_for(unit, _unpaid(members), units_on, budgets, asking)
-        return (_paid(found[0], members), found[1]) if found is not None else None
+        return (_paid(found.placements, members), found.units) if found is not None else None
 
 
 def _freeing(limits: Limits, units: Sequence[GivingUnit]) -> list[GivingUnit] | None:
