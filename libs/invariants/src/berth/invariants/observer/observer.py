@@ -41,6 +41,7 @@ from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.pools import Pools
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
@@ -123,6 +124,7 @@ class Observer:
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
+        self._shares = Shares(self.verdicts, self.capacity)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -138,6 +140,7 @@ class Observer:
             self._withdrawals,
             self._evictions,
             calm,
+            self._shares,
             laws=(
                 SpreadLaw(self._peers, self.verdicts).decided,
                 self._affinity.decided,
@@ -148,6 +151,7 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
+                self._shares.decided,
             ),
             seen=self._seen,
             claim=self._claim,
@@ -240,6 +244,10 @@ class Observer:
         """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left."""
         self._ledger.lost(survivors)
 
+    def quota(self, key: str, value: bytes, deleted: bool) -> None:
+        """The next message that QUOTA has stored. Without them I31 is not judged, and quotas by the defaults."""
+        self._shares.see(key, value, deleted)
+
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""
         self._fence.see(key, value, deleted)
@@ -288,6 +296,7 @@ class Observer:
             schedulers=self._schedulers,
             excused_gangs=self.gangs.excused,
             is_quiet=quiet,
+            quota_rules=self.capacity.rules,
         )
 
     def finish(self, *, quiet: bool = True, holds: Iterable[NodeHold] = ()) -> Report:
