@@ -229,6 +229,6 @@ def test_the_verifier_agrees_with_every_proposal(
     asyncio.run(bench.until_idle())
     assert metrics.REJECTED_PLANS._value.get() == before
     plans: dict[str, set[str]] = {}
-    for name, each in nominations(run).items():
-        plans.setdefault(each.plan, set()).add(name.rpartition("-")[0])
+    for name, decision in nominations(run).items():
+        plans.setdefault(decision.plan, set()).add(name.rpartition("-")[0])
     assert all(len(gangs) == 1 for gangs in plans.values())

@@ -17,6 +17,7 @@ from berth.rules.eviction_notes import ANYBODY, Mark, noted_nomination, plans_le
 from berth.rules.preemption import BY_SCHEDULER, PATIENCE_S, leaves_by_itself, never_leaves
 from berth.rules.reservation_displaces import why_spared
 from berth.transaction.book import FINISHED_PHASES, Book
+from berth.transaction.revocations import is_revocation
 
 
 class Stage(Enum):
@@ -215,7 +216,9 @@ def reason_of(decision: Decision) -> str:
 
 
 def is_current(book: Book, decision: Decision) -> bool:
-    """Its beneficiary waits, and this attempt is its own."""
+    """Its beneficiary waits, and this attempt is its own; of a revocation: it has still to be carried out."""
+    if is_revocation(decision):
+        return not book.is_settled(decision)
     seen = book.seen((decision.namespace, decision.name))
     return (
         seen is not None

@@ -54,9 +54,13 @@ class GivingUnits:
         found.sort(key=lambda each: max(lenders.rank(one.quota) for one in each.charged))
         return [each for each in found if lenders.take_together(each.charged, asked)]
 
-    def lower(self, key: Key, priority: int) -> list[GivingUnit]:
-        """Those of a group itself that are of lower priority."""
-        return self._of([key[1]], lambda each: may_leave_within(priority, key[1], each))
+    def lower(self, key: Key, priority: int, *, keeps_default: bool) -> list[GivingUnit]:
+        """Those of a group itself that are of lower priority; `keeps_default`: of the default group nobody."""
+        return self._of([key[1]], lambda each: may_leave_within(priority, key[1], each, keeps_default=keeps_default))
+
+    def all_of(self, key: Key) -> list[GivingUnit]:
+        """Those of a group, whoever would gain."""
+        return self._of([key[1]], lambda each: each.quota == key[1])
 
     def _of(self, groups: Iterable[str], may_leave: Callable[[Charged], bool]) -> list[GivingUnit]:
         """The units of these groups of which everybody may leave, the most willing first."""

@@ -18,6 +18,7 @@ from berth.placement_solver.core.displacers.giving_units import GivingUnit, Givi
 from berth.placement_solver.core.displacers.job import GANG, JobPreemption, needed_of, victims_of
 from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
 from berth.placement_solver.core.displacers.one_node import about_to_leave
+from berth.placement_solver.core.displacers.quota import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import LeavingUnit
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
@@ -25,6 +26,7 @@ from berth.placement_solver.core.plan import Candidate, Placement, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.rules.preemption import BY_QUOTA, Budgets
 from berth.rules.quota_reclaim import Charged
+from berth.rules.scheduler_config import ElasticQuotaArgs
 
 NAME: Final = "ElasticQuotaJobs"
 QUOTA: Final = "quota"
@@ -124,7 +126,10 @@ class QuotaReclaimByUnits:
                 if charged.pod.uid in going:
                     limits.count(charged, -1)
             rest = [one for one in lent if not any(pod.uid in going for pod in one.pods)]
-            more = _freeing(limits, [*rest, *(giving.lower(key, lowest) if limits.is_over else ())])
+            args = members[0].cls.rules.profile.args_of(PLUGIN, ElasticQuotaArgs)
+            keeps_default = args.disable_default_quota_preemption
+            own = giving.lower(key, lowest, keeps_default=keeps_default) if limits.is_over else []
+            more = _freeing(limits, [*rest, *own])
         if more is None or not (leaving or more):
             return None
         victims = victims_of([*leaving, *(each.unit for each in more)])

@@ -34,6 +34,7 @@ from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reclaims import held_by, leaving_of, reclaim_problems
 from berth.placement_solver.core.verify.reservations import draw_problems, loan_problems
+from berth.placement_solver.core.verify.revocations import revocation_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
@@ -92,6 +93,12 @@ class Verifier:
         if reason != BY_QUOTA or not claims:
             return []
         return [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
+
+    def check_revocation(self, key: tuple[str, str], victims: Sequence[Pod]) -> list[str]:
+        """What is wrong with making these leave a group, whoever would gain."""
+        problems = list(victim_gang_problems(victims, self._cluster))
+        used = self._quotas.used_of(self._cluster)
+        return [*problems, *revocation_problems(key, victims, self._cluster, used)][:PROBLEMS_MAX]
 
     def spare_victim(
         self,
