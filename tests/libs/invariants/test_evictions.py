@@ -267,6 +267,18 @@ def test_nobody_leaves_for_half_a_gang(story: Story) -> None:
     assert story.broken == ["I34"]
 
 
+@pytest.mark.parametrize(("looked_at", "broken"), [(("high", "mate"), []), (("high",), ["I34"])])
+def test_somebody_looks_at_all_of_a_gang_before_the_first_leaves(
+    story: Story, looked_at: tuple[str, ...], broken: list[str]
+) -> None:
+    plan = job(story, "low")
+    mark(story, "low", plan)
+    for name in looked_at:
+        story.observer.looked("default", name)
+    evict(story, "low", plan)
+    assert story.broken == broken
+
+
 def second(story: Story) -> str:
     """`high` is withdrawn while its victim leaves, and gets another victim."""
     story.pod("other", "1")

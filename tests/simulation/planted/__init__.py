@@ -247,6 +247,9 @@ PLANTED: Final[dict[str, Bug]] = {
     "E6": Bug(
         "a pod gets other victims while its own are leaving", evictions.second_set, run_profiles.EVICTIONS_AND_LOSS
     ),
+    "E8": Bug(
+        "others leave for a gang that has lost a member", evictions.half_a_gang_is_served, run_profiles.HALVED_GANGS
+    ),
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),

@@ -186,7 +186,7 @@ class Evictions:
         if self._hears_looks:
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
-        self._judge_gang(decision, who, subject)
+        self._judge_gang(victim, decision, subject)
         if decision.eviction_reason in (BY_QUOTA, BY_OWNER):
             return
         self._verdicts.judged("I11b")
@@ -199,8 +199,9 @@ class Evictions:
         if why:
             self._verdicts.add("I11b", subject, f"{who}: is evicted for reservation {decision.name}, which {why}")
 
-    def _judge_gang(self, decision: Decision, who: str, subject: str) -> None:
-        """E8: when the first leaves for a gang all its members are nominated, and waited until a moment ago."""
+    def _judge_gang(self, victim: Json, decision: Decision, subject: str) -> None:
+        """E8: when the first leaves for a gang all its members are nominated, and waited until a moment ago; behind the
+        mark somebody has looked at each of them."""
         if decision.gang is None or decision.plan in self._begun:
             return
         self._begun.add(decision.plan)
@@ -208,8 +209,18 @@ class Evictions:
         members = self._members[decision.plan].values()
         over = [self._over_s.get((each.uid, each.attempt)) for each in members]
         waiting = sum(1 for each in over if each is None or self._calm.since(each) <= self._lag_s)
-        if waiting < decision.gang.size:
-            text = f"is evicted under plan {decision.plan} for {waiting} of {decision.gang.size} members of a gang"
+        who, size = "/".join(_name(victim)), decision.gang.size
+        if waiting < size:
+            text = f"is evicted under plan {decision.plan} for {waiting} of {size} members of a gang"
+            self._verdicts.add("I34", subject, f"{who}: {text}")
+            return
+        marked = self._marked[_uid(victim)][1]
+        looks = [self._looks.get(each.uid, (0, 0)) for each in members] if self._hears_looks else []
+        seen = sum(
+            1 for each, (at, attempt) in zip(members, looks, strict=False) if at >= marked and attempt == each.attempt
+        )
+        if looks and seen < size:
+            text = f"is evicted under plan {decision.plan} after a look at {seen} of {size} members of a gang"
             self._verdicts.add("I34", subject, f"{who}: {text}")
 
     def _judge_look(self, victim: Json, mark: Mark, decision: Decision, subject: str) -> None:

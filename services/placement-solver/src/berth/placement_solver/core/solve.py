@@ -22,7 +22,7 @@ from berth.placement_solver.core.borrowing import lenders, loans_of
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.gatherers.attempt import SolverAttempt
-from berth.placement_solver.core.gatherers.seam import Gathered
+from berth.placement_solver.core.gatherers.seam import Gathered, Gatherer, Job
 from berth.placement_solver.core.picking import Asked as ScoreAsked
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
@@ -61,10 +61,14 @@ class Trial:
             self._released.append((len(self.claims), nomination))
         return nomination
 
-    def undo(self, back_to: int = 0) -> None:
-        """Take back every claim after the first `back_to`, newest first, and what was released for them."""
+    def take_back(self, back_to: int) -> None:
+        """Take back every claim after the first `back_to`, newest first; what was released for them stays so."""
         while len(self.claims) > back_to:
             self._capacity.apply(self.claims.pop(), -1)
+
+    def undo(self, back_to: int = 0) -> None:
+        """Take back every claim after the first `back_to`, newest first, and what was released for them."""
+        self.take_back(back_to)
         while self._released and self._released[-1][0] >= back_to:
             self._capacity.nominated.restore(self._released.pop()[1])
 
@@ -92,7 +96,7 @@ class Solver:
                 for candidate in unit.candidates:
                     found = self.place(candidate, trial, plan)
                     if isinstance(found, Placement):
-                        placements.append(_alone(found))
+                        placements.append(alone(found))
                     else:
                         refusals.append(Refusal(candidate, found))
         return Solution(tuple(placements), tuple(refusals))
@@ -392,7 +396,7 @@ class Solver:
             for job in gatherer.jobs(unit):
                 if len(job.members) < job.at_least:
                     continue  # somebody cannot be placed anywhere, who says why
-                found = gatherer.gather(job, SolverAttempt(self, trial, plan))
+                found = self._gathered(gatherer, job, trial, plan)
                 reasons = (found,) if isinstance(found, Reason) else (BESIDE,)
                 here = {each.candidate.name: each for each in found.placements} if isinstance(found, Gathered) else {}
                 placed += here.values()
@@ -403,6 +407,16 @@ class Solver:
                     Refusal(each, reasons, unit.gang_of[each.name]) for each in job.members if each.name not in here
                 ]
         return domains, done
+
+    def _gathered(self, gatherer: Gatherer, job: Job, trial: Trial, plan: str) -> Gathered | Reason:
+        """What others have left for the members is theirs wherever they go."""
+        nominated = self.capacity.nominated
+        if not nominated:
+            return gatherer.gather(job, SolverAttempt(self, trial, plan))
+        for each in job.members:
+            trial.release(each.name)
+        with nominated.without_lower(min(each.object.template.priority for each in job.members)):
+            return gatherer.gather(job, SolverAttempt(self, trial, plan))
 
     def _refuse_group(
         self, unit: Unit, gang: str, placed: Sequence[Placement], failed: Sequence[Refusal]
@@ -447,7 +461,7 @@ class Solver:
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
 
 
-def _alone(placement: Placement) -> Placement:
+def alone(placement: Placement) -> Placement:
     """With what a member is decided with that joins a gang which has begun."""
     for gatherer in placement.candidate.cls.rules.gatherers if placement.candidate.asked else ():
         gang = gatherer.alone(placement)

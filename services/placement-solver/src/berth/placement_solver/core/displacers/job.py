@@ -14,14 +14,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.advice import JobQuestion
+from berth.placement_solver.core.displacers.gathered import gathered_draft, gathered_job
 from berth.placement_solver.core.displacers.job_problem import (
+    Writer,
     Written,
-    advised,
     classes_of,
+    drafted,
     question_of,
     write_problem,
 )
@@ -30,13 +33,14 @@ from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit, Removable, protected_by_budgets
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
+from berth.placement_solver.core.gatherers.seam import Gatherer
 from berth.placement_solver.core.plan import Candidate, Placement, Unit
 from berth.placement_solver.core.seams import Mask
 from berth.placement_solver.core.solve import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.job_preemption.first import first_plan
-from berth.rules.job_preemption.problem import JobPlan, cheaper
+from berth.rules.job_preemption.problem import JobPlan
 from berth.rules.scheduler_config.plugins import POST_FILTER
 
 NODES_MAX: Final = 4_000
@@ -158,20 +162,26 @@ class JobPreemption:
         if not rows.size:
             return None
         units = units_on(nodes.names[row] for row in rows.tolist())
-        dear = protected_by_budgets(units, budgets)
+        writer = Writer(tuple(members), nodes, tuple(units), protected_by_budgets(units, budgets))
+        gathers = candidates[0].cls.rules.gathers(unit)
+        together = gathered_job(unit, candidates) if gathers else None
+        if gathers and together is None:
+            return None
         for _ in range(TRIES_MAX):
-            written = write_problem(members, able, nodes, units, dear)
-            first = first_plan(written.problem)
-            advice = advised(asking.advice, written, nodes.names) if asking.advice is not None else None
-            plan = cheaper(first, advice)
-            if plan is None:
+            if together is not None:
+                draft = gathered_draft(together, writer, able, asking.advice)
+            else:
+                draft = drafted(writer.write(able), nodes, asking.advice)
+            if draft is None:
                 return None
+            written, plan, is_open = draft
             leaving = tuple(written.units[at] for at in plan.units)
-            leavers = {each.pod.uid: each for together in leaving for each in together.everybody}
+            leavers = {each.pod.uid: each for one in leaving for each in one.everybody}
             found = self._placed(unit, written, plan, leavers.values(), asking.plan)
             if not isinstance(found, int):
-                question = question_of(written, plan, nodes.names) if len(plan.units) > 1 else None
-                return Places(found, leaving, question)
+                if together is not None:
+                    found = _gathered(found, together.gatherer)
+                return Places(found, leaving, question_of(written, plan, nodes.names) if is_open else None)
             kind, row = divmod(found, len(nodes))
             able[kind] = able[kind].copy()
             able[kind][row] = False
@@ -231,6 +241,17 @@ def victims_of(units: Iterable[LeavingUnit]) -> tuple[Pod, ...]:
     """All who leave with these units, most important first."""
     pods = {each.pod.uid: each.pod for unit in units for each in unit.everybody}
     return tuple(sorted(pods.values(), key=preemption.importance))
+
+
+def _gathered(placements: Sequence[Placement], gatherer: Gatherer) -> tuple[Placement, ...]:
+    """With the domain in which all of them have to stay."""
+    alone = gatherer.alone(placements[0])
+    if alone is None:
+        return tuple(placements)
+    return tuple(
+        each._replace(gang=replace(each.gang, domain=alone.domain)) if each.gang is not None else each
+        for each in placements
+    )
 
 
 def needed_of(unit: Unit) -> list[Candidate]:

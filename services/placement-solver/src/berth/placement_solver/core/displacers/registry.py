@@ -19,6 +19,8 @@ from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 UNCONDITIONAL: Final = frozenset({owners.NAME})
 """Those that are asked although preemption is switched off."""
+GATHERING: Final = frozenset({JobPreemption.name})
+"""Those that know how the members of a gang have to lie to each other."""
 
 
 def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
