@@ -17,6 +17,7 @@ from berth.simcluster.kubelet import DURATION
 TTLS_S: Final = (5, 15, 30)
 SHARE: Final = PodRequest(500, 512, 1, 500)
 """Half a card."""
+PRIORITY: Final = 100
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -107,6 +108,19 @@ def _taking(rng: random.Random, name: str, group: str) -> Json:
             "preAllocationPolicy": {"mode": "Default", "enableMultiple": rng.random() < 0.5},
         },
     }
+
+
+def displacing(rng: random.Random, size: Size) -> list[Timed]:
+    """Most of them say by their priority that others have to leave, some of the others may only be lent."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation" and rng.random() < 0.7:
+            pod = made["spec"]["template"]["spec"]
+            made["spec"]["template"]["spec"] = {**pod, "priority": PRIORITY}
+    for number in range(2):
+        done += schedules.one(rng, size, number)
+    return sorted(done, key=lambda timed: timed.at_s)
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:

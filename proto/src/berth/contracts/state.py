@@ -380,6 +380,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
     `pre_allocation`: it may take over pods that run; `pre_allocation_mode` says which (`Default`, `Cluster`, or
     nothing, which is `Default`), `pre_allocation_multiple` that it may be more than one.
+    `is_priority_set`: its author has said which priority it has; without a word it is the highest.
     """
 
     name: str
@@ -411,6 +412,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     problems: list[Problem] = []
     pre_allocation_mode: str = ""
     pre_allocation_multiple: bool = False
+    is_priority_set: bool = False
 
 
 class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):

@@ -302,10 +302,7 @@ def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -
     run.pod(wrong)
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
-    assert text.endswith(
-        "To repair: remove spec.resourceClaims and "
-        "remove resources.requests[nvidia.com/mig-1g.5gb]."
-    )
+    assert text.endswith("To repair: remove spec.resourceClaims and remove resources.requests[nvidia.com/mig-1g.5gb].")
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1
 

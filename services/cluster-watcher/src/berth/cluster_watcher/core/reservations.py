@@ -97,7 +97,13 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         problems=problems_of(found),
         pre_allocation_mode=policy.mode,
         pre_allocation_multiple=policy.enable_multiple,
+        is_priority_set=template.priority != PRIORITY_DEFAULT or _names_priority(meta.labels or {}, pod),
     )
+
+
+def _names_priority(labels: dict[str, str], pod: PodTemplate) -> bool:
+    """Whether the highest priority was asked for by name."""
+    return pod.spec.priority == PRIORITY_DEFAULT or labels.get(LABEL_PRIORITY) == str(PRIORITY_DEFAULT)
 
 
 def _ttl_s(spec: ReservationSpec, found: Found) -> float | None:

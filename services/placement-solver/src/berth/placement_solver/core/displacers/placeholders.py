@@ -104,4 +104,4 @@ class HandOver:
     def _instead_of(self, candidate: Candidate, claim: Claim, plan: str) -> Placement | None:
         solver = self._ground.solver
         target = Target(self._ground.nodes.row(claim.node), Hypothesis(gone=(claim,)))
-        return solver.place_under(candidate, target, plan) if solver.admits(candidate, target) else None
+        return solver.place_under(candidate.served, target, plan) if solver.admits(candidate, target) else None
