@@ -140,6 +140,14 @@ PLANTED: Final[dict[str, Bug]] = {
         solver.restricted_as_aligned,
         run_profiles.RESTRICTED,
     ),
+    "taken over again": Bug(
+        "who draws on a Reservation is taken over by another one", solver.taken_over_again, run_profiles.TAKEN_OVER
+    ),
+    "taken over unnoted": Bug(
+        "a Reservation is there before those whom it takes over note it",
+        writer.taken_over_unnoted,
+        run_profiles.TAKEN_OVER,
+    ),
     "lent": Bug("who is protected borrows what is reserved and idle", solver.lent_to_anybody, run_profiles.BORROWED),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(

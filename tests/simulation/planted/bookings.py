@@ -7,14 +7,16 @@ from typing import Final
 
 from tests.simulation import schedules
 from tests.simulation.planted.users import CARD, crowd
-from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Json, Size, Timed
+from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Delete, Json, Size, Timed
 
 from berth.contracts import names
-from berth.simcluster.generate.build import pod_manifest
+from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 TTLS_S: Final = (5, 15, 30)
 PRIORITY: Final = 100
+SHARE: Final = PodRequest(500, 512, 1, 500)
+"""Half a card."""
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -59,6 +61,43 @@ def displacing(rng: random.Random, size: Size) -> list[Timed]:
     for number in range(2):
         done += schedules.one(rng, size, number)
     return sorted(done, key=lambda timed: timed.at_s)
+
+
+def taken_over(rng: random.Random, size: Size) -> list[Timed]:
+    """Restricted ones that take over pods which run, two of them the same ones; those end meanwhile, are deleted, or
+    are followed by others that use what they leave."""
+    done = crowd(rng, size)
+    for number in range(size.reservations):
+        at_s, group = rng.uniform(3.0, size.end_s - 10.0), f"group-{number % 5}"
+        for user in range(rng.choice((1, 2))):
+            notes = {DURATION: f"{rng.uniform(3, 15):.1f}s"} if rng.random() < 0.6 else {}
+            name, card = f"taken-{number}-{user}", rng.choice((CARD, CARD, SHARE))
+            pod = pod_manifest(name, card, namespace=NAMESPACE, labels={OWNER_LABEL: group}, annotations=notes)
+            done.append(Timed(max(1.0, at_s + rng.uniform(-6.0, 4.0)), Create(pod)))
+            if not notes:
+                done.append(Timed(at_s + rng.uniform(0.0, 15.0), Delete("Pod", name, rng.choice((0, 30)))))
+        done.append(Timed(at_s, Create(_taking(rng, f"taker-{number}", group))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _taking(rng: random.Random, name: str, group: str) -> Json:
+    """A Reservation of a card or two that takes over pods of a group."""
+    request = rng.choice((CARD, CARD, PodRequest(CARD.cpu_milli * 2, CARD.memory_mib * 2, 2)))
+    labels = {names.LABEL_PRE_ALLOCATION_REQUIRED: "true"} if rng.random() < 0.5 else {}
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": request.spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: group}}}],
+            "ttl": f"{rng.choice(TTLS_S)}s",
+            "allocateOnce": rng.random() < 0.2,
+            "allocatePolicy": "Restricted",
+            "preAllocation": True,
+            "preAllocationPolicy": {"mode": "Default", "enableMultiple": rng.random() < 0.5},
+        },
+    }
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:

@@ -377,6 +377,8 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     with neither given it is a day. `required_node` is the node that the template names, `namespace` the template's.
     `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
     `is_priority_set`: its author has said which priority it has; without a word it is the highest.
+    `pre_allocation`: it may take over pods that run; `pre_allocation_mode` says which (`Default`, `Cluster`, or
+    nothing, which is `Default`), `pre_allocation_multiple` that it may be more than one.
     """
 
     name: str
@@ -407,6 +409,8 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     current_owners: list[ObjectReference] = []
     problems: list[Problem] = []
     is_priority_set: bool = False
+    pre_allocation_mode: str = ""
+    pre_allocation_multiple: bool = False
 
 
 class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):

@@ -45,7 +45,7 @@ class Owners:
             compiled = old[1] if same and old is not None else compile_owners(reservation.owners)
             self._uid_of[name] = reservation.uid
             self._reservations[reservation.uid] = (reservation, compiled)
-            if same and old is not None and old[0].current_owners == reservation.current_owners:
+            if same and old is not None and _shown(old[0]) == _shown(reservation):
                 return ()
         uids = {old_uid, reservation.uid if reservation is not None else ""}
         return sorted({user for uid in uids for user in self._users.get(uid, ())})
@@ -64,10 +64,19 @@ class Owners:
             self._used_by[name] = uid
             self._users.setdefault(uid, set()).add(name)
 
+    def noting(self, uid: str) -> Iterable[Name]:
+        """The bound pods whose notes name the Reservation with this uid, whether it accepts them or not."""
+        return self._users.get(uid, ())
+
     def accept(self, uid: str, pod: Pod) -> bool:
-        """The Reservation with this uid is there and accepts the pod."""
+        """The Reservation with this uid is there, on the pod's node, and accepts the pod."""
         known = self._reservations.get(uid)
-        if known is None:
+        if known is None or known[0].node != pod.node:
             return False
         reservation, compiled = known
         return compiled.accept(identity_of(pod)) or any(each.uid == pod.uid for each in reservation.current_owners)
+
+
+def _shown(reservation: Reservation) -> tuple[object, ...]:
+    """What its status says that answers depend on."""
+    return (reservation.node, reservation.current_owners)

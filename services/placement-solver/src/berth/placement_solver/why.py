@@ -92,6 +92,8 @@ def _nominated(cluster: ClusterView, name: Name, decision: Decision) -> str:
 def _steps_left(cluster: ClusterView, decision: Decision) -> Iterator[str]:
     """What has to happen before the bind, and has not yet."""
     for step in decision.before:
+        if step.pod:
+            continue  # written at once, or the decision is withdrawn
         claim = cluster.storage.claim((decision.namespace, step.claim))
         if claim is None or not is_bound(claim):
             volume = f"volume {step.volume}" if step.volume else "the volume that is provisioned for it"

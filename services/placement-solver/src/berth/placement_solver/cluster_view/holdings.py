@@ -38,6 +38,7 @@ from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
@@ -95,6 +96,7 @@ class Holdings:
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.charge)
+        self.take_overs = self.solver.take_overs = TakeOvers(self.nodes, self.book)
         self.budgets: dict[Name, Budget] = {}
         """Those that protect somebody."""
         self.eviction_inputs = Inputs()

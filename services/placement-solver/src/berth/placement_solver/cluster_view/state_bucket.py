@@ -51,6 +51,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         self.volumes.reset()
         self.eviction_inputs.reset()
         self.leavers.forget_pods()
+        self.take_overs.running.reset()
         self.selectors.reset()
         self.changed_gangs.clear()
         self.configuration.reset()
@@ -162,6 +163,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         pod = self._pod(name)
         self.facts.see_pod(name, pod)
         self.leavers.see_pod(name, pod)
+        self.take_overs.running.see(name, pod)
         self._judge(name)
 
     def _judge_beneficiary(self, name: Name) -> None:

@@ -35,6 +35,7 @@ from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reclaims import held_by, leaving_of, reclaim_problems
 from berth.placement_solver.core.verify.reservations import draw_problems, loan_problems
 from berth.placement_solver.core.verify.revocations import revocation_problems
+from berth.placement_solver.core.verify.take_overs import as_users, take_over_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
@@ -222,9 +223,13 @@ class Verifier:
         held = [each for each in self._cluster.book.claims_on(node) if each.uid not in gone]
         held += [each for each in nominated if each.node == node]
         place = Place(state, nodes.inventories[row], nodes.topologies[row])
+        now, held = held, as_users(held, arriving)
         check = NodeCheck(place, held, arriving, self._left_out, self._wish_of)
         problems = check.problems()
         for claim in arriving:
+            if claim.is_reservation or claim.before:
+                texts = take_over_problems(claim, now, arriving, self._cluster)
+                problems += [f"{_name(claim)}: {text}" for text in texts]
             if claim.reservation:
                 problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._cluster)]
             if claim.loans:
