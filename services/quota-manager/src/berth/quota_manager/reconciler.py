@@ -15,7 +15,7 @@ from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
-from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.limits import Frame, PublishedGroups, frame_message, with_figures
 from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
 from berth.quota_manager.core.overuse import Overuse, dated
@@ -82,6 +82,7 @@ class Reconciler:
         self._demand: set[str] = set()
         self._at_once: set[str] = set()
         self._written_ms: dict[str, int] = {}
+        self._frames: dict[str, Frame] = {}
         self._trees: dict[str, str] = {}
         self._left: set[str] = set()
         """Keys of QUOTA under which there is no group any more."""
@@ -216,6 +217,7 @@ class Reconciler:
         groups = self.engine.forest.groups
         if settled.rebuilt:
             self._everything = True
+            self._frames.clear()
             self._trees = {name: group.tree for name, group in groups.items()}
             self.pace.keep(groups)
             self.alarms.forget_all_but(groups)
@@ -230,6 +232,7 @@ class Reconciler:
             if group is None:
                 self.pace.forget(name)
                 self._written_ms.pop(name, None)
+                self._frames.pop(name, None)
                 self.alarms.forget(name)
                 self._overuse.forget(name)
 
@@ -271,15 +274,11 @@ class Reconciler:
         changes: dict[str, QuotaGroup | None] = {}
         for group in sorted((groups[name] for name in names), key=_place):
             name = group.name
-            wanted = group_message(
-                group,
-                self.engine.map.served_by(name),
-                problems.get(group.spec.object, []),
-                uses_runtime=self._rules.uses_runtime,
-                nodes=self._nodes_of.get(group.tree),
-                rules=self._rules.charging,
-            )
-            key = quota_key(group.tree, name)
+            frame = None if everything or name in self._at_once else self._frames.get(name)
+            if frame is None:
+                frame = self._frames[name] = self._frame(group)
+            key, wrong = frame.key, problems.get(frame.object, [])
+            wanted = with_figures(frame.message, group, wrong, uses_runtime=self._rules.uses_runtime)
             wanted = dated(wanted, group, self.published_groups.messages.get(key), now_ms)
             demand_too = everything or name in self._demand
             message = self.published_groups.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
@@ -296,6 +295,16 @@ class Reconciler:
         self._at_once.clear()
         self._demand.clear()
         return changes
+
+    def _frame(self, group: Group) -> Frame:
+        """What follows from objects is worked out when they change, and not for each pod that comes or goes."""
+        message = frame_message(
+            group,
+            self.engine.map.served_by(group.name),
+            nodes=self._nodes_of.get(group.tree),
+            rules=self._rules.charging,
+        )
+        return Frame(quota_key(group.tree, group.name), group.spec.object, message)
 
     def _due_limits(self, now_ms: int) -> set[str]:
         """The groups whose limits are written now. Where many change because one asks for more or less, each is written

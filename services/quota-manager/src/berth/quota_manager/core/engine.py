@@ -447,10 +447,10 @@ class Engine:
         is_scaled = self.rules.scales_min and key in parent.runtime and total < promised
         level: list[Child] = []
         for child in children:
-            minimum = child.spec.min.get(key, 0)
+            minimum = child.shared[key]
             if is_scaled:
                 minimum = effective_minimum(total, minimum, promised=promised)
-            if key in child.spec.min and child.effective_min.get(key) != minimum:
+            if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
                 self._settled.limits.add(child.name)
             level.append(
