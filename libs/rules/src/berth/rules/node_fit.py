@@ -47,10 +47,9 @@ def node_fit(
         and name != PODS
         and not is_ignored(name, ignored)
     ]
-    reasons = (TOO_MANY_PODS,) if pod_count + 1 > allocatable.get(PODS, 0) else ()
-    if short:
-        reasons += tuple(f"Insufficient {name}" for name in in_order(short))
-    return NodeFit(reasons, any(request[name] > allocatable.get(name, 0) for name in short))
+    reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
+    reasons += [f"Insufficient {name}" for name in in_order(short)]
+    return NodeFit(tuple(reasons), any(request[name] > allocatable.get(name, 0) for name in short))
 
 
 def is_extended_resource(name: str) -> bool:
