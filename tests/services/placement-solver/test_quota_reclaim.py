@@ -17,6 +17,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import PodDisruptionBudget
 from berth.placement_solver import metrics
 from berth.rules.preemption import BY_QUOTA
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.testing.builders import PodBuilder, pod
 
 
@@ -120,6 +121,20 @@ async def test_the_furthest_over_gives_first(run: Any, bench: SolverBench) -> No
     run.pod(sized("mine", "owner", 1))
     await bench.until_idle()
     assert [name[:3] for name in victims(run, "mine")] == ["far"]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_pods_of_the_default_group_leave_for_its_own_if_the_profile_says_so(
+    run: Any, bench: SolverBench, stays: bool
+) -> None:
+    args = {"disableDefaultQuotaPreemption": stays}
+    assert run.configure(pluginConfig=[{"name": "ElasticQuota", "args": args}])
+    run.node("n0", cpu=4000)
+    limits(run, DEFAULT_GROUP, most=2, runtime=2)
+    run.pod(charged(sized("less", DEFAULT_GROUP, 2), DEFAULT_GROUP, "n0"))
+    run.pod(sized("more", DEFAULT_GROUP, 1, priority=5))
+    await bench.until_idle()
+    assert (nomination(run, "more") is None) is stays
 
 
 async def test_a_group_gives_no_more_than_it_has_too_much(run: Any, bench: SolverBench) -> None:

@@ -120,7 +120,9 @@ class Victim(Part, frozen=True, kw_only=True):
 class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     """A claim: this pod (by uid and attempt) goes to this node and holds this capacity until it is gone.
 
-    `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
+    `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty), or `quota` for a group that gives
+    back what it uses beyond its runtime: nobody waits then, it takes nothing and has no node, and stands until its
+    victims leave. `accounts` are the accounts it
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
     `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of the
     two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.

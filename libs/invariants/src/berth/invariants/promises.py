@@ -23,6 +23,9 @@ _ALL: Final = (
     Promise("I1f", "node-fit-for-use", "No pod is given a node that is gone, or keeps it off, and is known to."),
     Promise("I1g", "device-as-named", "No device is given out as one that was there before, and known to be another."),
     Promise("I2", "quota-within-max", "No quota group holds more than its max, at any level."),
+    Promise(
+        "I31", "share-as-stamped", "No quota group uses more than its runtime at the revision that its plan names."
+    ),
     Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),

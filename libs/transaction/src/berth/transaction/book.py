@@ -24,6 +24,7 @@ from berth.transaction.ledger_view import LedgerView
 from berth.transaction.marks import Marks
 from berth.transaction.nominations import Nomination, Nominations
 from berth.transaction.owners import Owners
+from berth.transaction.revocations import is_revocation
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -196,6 +197,8 @@ class Book:
 
     def is_gone(self, decision: Decision) -> bool:
         """Rule Gone (R4): no object with this uid in a view complete through `pod_version`, or the object has ended."""
+        if is_revocation(decision):
+            return False
         name = (decision.namespace, decision.name)
         seen = self.seen(name)
         if seen is not None and seen.uid == decision.uid:
@@ -203,11 +206,17 @@ class Book:
         return self.through(name) >= decision.pod_version
 
     def is_settled(self, decision: Decision) -> bool:
-        """Rule Settled: gone, or past its attempt, or its plan was aborted; of a nomination also: its pod is bound."""
+        """Rule Settled: gone, or past its attempt, or its plan was aborted; of a nomination also: its pod is bound.
+
+        A revocation: none of its victims stays, or its plan was aborted.
+        """
         return self._settles(decision, self.seen((decision.namespace, decision.name)))
 
     def _settles(self, decision: Decision, seen: Pod | Reservation | None) -> bool:
         """`is_settled` for a caller that has looked its name up already."""
+        if is_revocation(decision):
+            stands = bool(self.staying_victims(nominations.of_ledger(decision, None)))
+            return not stands or self.ledger.plan_status(decision.plan) is PlanStatus.ABORTED
         if seen is not None and seen.uid == decision.uid:
             if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
                 return True
@@ -297,6 +306,8 @@ class Book:
         for decision in standing:
             if decision.nominates:
                 made = nominations.of_ledger(decision, seen)
+                if is_revocation(decision):
+                    return made
                 return made._replace(claim=self._paid(made.claim, seen))
         note = nominations.note_of(seen)
         if seen is None or note is None or seen.phase in FINISHED_PHASES:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from berth.bus.errors import BusError
 from berth.bus.port import LedgerPort
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
-from berth.cluster_writer.core import evictions
+from berth.cluster_writer.core import evictions, revocations
 from berth.cluster_writer.core.capacity import held_beside, shortage
 from berth.cluster_writer.core.eviction_answers import Heed
 from berth.cluster_writer.core.evictions import EvictionStep, Outlook, Stage
@@ -46,6 +46,7 @@ from berth.rules.eviction_notes import (
 from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, REASONS
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
+from berth.transaction.revocations import is_revocation
 
 log = get_logger(__name__)
 
@@ -162,7 +163,7 @@ class EvictionExecutor:
             for pod, mark, reason in list(evictions.to_spare(book)):
                 await self._spare(pod, mark, reason)
         for each in list(evictions.to_let_go(book, self._clock.now())):
-            await self._let_go(each.pod, each.plan, None, each.reason, (each.victim,))
+            await self._let_go(each.seen, each.plan, None, each.reason, (each.victim,))
 
     def _judge(self, plan: str) -> EvictionStep:
         cluster = self._cluster
@@ -171,6 +172,13 @@ class EvictionExecutor:
             return EvictionStep(Stage.OVER)
         monotonic_s = self._clock.monotonic()
         chosen = {victim.uid for victim in members[0].victims}
+        refusals = self._refusals.get(plan, {})
+
+        def stays(victim: Pod, leaving: Collection[str] = chosen) -> str:
+            return why_stays(victim, leaving, cluster.pod_groups, cluster.running_gangs)
+
+        if is_revocation(members[0]):
+            return revocations.next_step(members[0], cluster.book, stays, refusals, is_read=cluster.is_read)
         if evictions.is_free(members, cluster.book):
             self._free_since.setdefault(plan, monotonic_s)
         else:
@@ -178,8 +186,8 @@ class EvictionExecutor:
         outlook = Outlook(
             is_read=cluster.is_read,
             why_unfit=self._why_unfit,
-            why_stays=lambda victim: why_stays(victim, chosen, cluster.pod_groups, cluster.running_gangs),
-            refusals=self._refusals.get(plan, {}),
+            why_stays=stays,
+            refusals=refusals,
             free_for_s=monotonic_s - self._free_since.get(plan, monotonic_s),
             wait_s=wait_s_of(members, cluster.book, cluster.pod_groups),
             goes_on=lambda current: goes_on(current, cluster.book, cluster.pod_groups, cluster.running_gangs),

@@ -21,6 +21,7 @@ from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.holds import CORES, DEVICES
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
@@ -50,6 +51,7 @@ class LedgerWatch:
         withdrawals: Withdrawals,
         evictions: Evictions,
         calm: Calm,
+        shares: Shares,
         *,
         laws: Iterable[Callable[[Decision], None]],
         seen: Callable[[Name], Watched | None],
@@ -70,6 +72,7 @@ class LedgerWatch:
         self._withdrawals = withdrawals
         self._evictions = evictions
         self._calm = calm
+        self._shares = shares
         self._laws = tuple(laws)
         self._limit_s = limit_s
         self._doubt_since_s = NEVER
@@ -112,6 +115,7 @@ class LedgerWatch:
                 self._capacity.doubt.begins(used_until, ())  # deletion markers alone: their sequences come again
             return
         self._stored = left
+        self._shares.lost()
         begun = self._begun()
         before, plans = set(self.held), self.view.plans
         self._fold_anew(survivors)
@@ -250,6 +254,7 @@ class LedgerWatch:
             self._decided.plan_deleted(plan)
             return
         before = self._decided.plan(entry)
+        self._shares.planned(plan, self.view.stamps)
         self._verdicts.judged("I12")
         if before in (PlanStatus.COMMITTED, PlanStatus.ABORTED) and entry.status is not before:
             text = f"plan {plan} was {before} and is {entry.status}"

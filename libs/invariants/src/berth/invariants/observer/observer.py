@@ -41,6 +41,7 @@ from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.pools import Pools
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
@@ -123,10 +124,18 @@ class Observer:
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
+        self._shares = Shares(self.verdicts, self.capacity)
         self._fence = StateFence(self.verdicts)
-        laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
+        laws = VictimLaws(self.verdicts, self._objects["pods"], self._objects["reservations"], self.gangs.group_of)
         self._evictions = Evictions(
-            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s, laws
+            self.verdicts,
+            calm,
+            self.capacity,
+            self._objects["pods"],
+            self._objects["reservations"],
+            self._objects["nodes"],
+            lag_s,
+            laws,
         )
         self._ledger = LedgerWatch(
             self.verdicts,
@@ -138,6 +147,7 @@ class Observer:
             self._withdrawals,
             self._evictions,
             calm,
+            self._shares,
             laws=(
                 SpreadLaw(self._peers, self.verdicts).decided,
                 self._affinity.decided,
@@ -148,6 +158,7 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
+                self._shares.decided,
             ),
             seen=self._seen,
             claim=self._claim,
@@ -225,7 +236,7 @@ class Observer:
         self._evictions.by_berth = does
 
     def looked(self, namespace: str, name: str) -> None:
-        """The API server has just shown Berth a pod. Where that is never reported, I11h is not judged."""
+        """The API server has just shown Berth a pod or Reservation. Without such reports I11h is not judged."""
         self._evictions.looked(namespace, name)
 
     def bar(self, node: str, for_s: float) -> None:
@@ -239,6 +250,10 @@ class Observer:
     def ledger_lost(self, survivors: Iterable[tuple[str, bytes, bool, int]] = ()) -> None:
         """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left."""
         self._ledger.lost(survivors)
+
+    def quota(self, key: str, value: bytes, deleted: bool) -> None:
+        """The next message that QUOTA has stored. Without them I31 is not judged, and quotas by the defaults."""
+        self._shares.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""
@@ -265,6 +280,8 @@ class Observer:
             reader(read, deleted)
             if kind == "pods":
                 self._evictions.see(read, deleted)
+            elif kind == "reservations":
+                self._evictions.see_beneficiary(read, deleted)
             self._keep(kind, read, deleted)
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError) as error:
             self._unreadable += 1
@@ -288,6 +305,7 @@ class Observer:
             schedulers=self._schedulers,
             excused_gangs=self.gangs.excused,
             is_quiet=quiet,
+            quota_rules=self.capacity.rules,
         )
 
     def finish(self, *, quiet: bool = True, holds: Iterable[NodeHold] = ()) -> Report:

@@ -36,6 +36,7 @@ from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations
+from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.volumes import StorageChange
 from berth.rules.devices.templates import Templates
@@ -110,6 +111,7 @@ class Holdings:
             self.budgets.values,
         )
         self.displacers = displacers_of(self.ground)
+        self.revocations = Revocations(self.ground)
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.queue = Queue()

@@ -113,7 +113,9 @@ class PublishedGroups:
         wanted = self._placed(wanted, self._last.get(wanted.name), revision)
         if renews or known is None or _limits(known) != _limits(wanted):
             message = msgspec.structs.replace(wanted, revision=revision)
-        elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
+        elif known.over_since_ms != wanted.over_since_ms or (
+            demand_too and (known.request, known.problems) != (wanted.request, wanted.problems)
+        ):
             message = msgspec.structs.replace(wanted, revision=known.revision)
         else:
             return None
@@ -144,7 +146,7 @@ class PublishedGroups:
 
 def _limits(message: QuotaGroup) -> QuotaGroup:
     """The message without what may change under one revision."""
-    return msgspec.structs.replace(message, revision=0, request={}, problems=[])
+    return msgspec.structs.replace(message, revision=0, request={}, problems=[], over_since_ms=0)
 
 
 def _ordered(amounts: Amounts) -> Amounts:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
+from berth.placement_solver.core.verify.nominations import units_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.preemption import importance
 from berth.transaction.claims import Claim
@@ -18,32 +19,49 @@ Used: TypeAlias = Callable[[Key], Mapping[str, int]]
 
 
 def reclaim_problems(claims: Sequence[Claim], victims: Sequence[Pod], view: View, used: Used) -> Iterator[str]:
-    """What keeps victims from leaving for these claims. Who is leaving already is not counted as used by others."""
-    if len(claims) != 1 or not claims[0].quota:
-        yield "quota gives back for single pods of a group"
+    """What keeps victims from leaving for these claims. Who is leaving already is not counted as used by others; who
+    leaves together is asked about together, a gang after those that leave by themselves."""
+    payers = {_key(claim) for claim in claims}
+    if len(payers) != 1 or not all(claim.quota for claim in claims):
+        yield "quota gives back for pods of one group"
         return
-    claim = claims[0]
-    waits = view.book.seen(claim.name)
+    (own,) = payers
+    asked: dict[str, int] = {}
+    for claim in claims:
+        _take(asked, claim)
+    waiting = [pod for claim in claims if isinstance(pod := view.book.seen(claim.name), Pod)]
+    lowest = min((pod.template.priority for pod in waiting), default=None)
     groups = view.quotas.groups
-    own = _key(claim)
     gone: dict[Key, dict[str, int]] = {}
     for leaving in leaving_of(own[0], view):
         _take(gone.setdefault(_key(leaving), {}), leaving)
-    is_promised = _is_within_min(claim, groups.get(own), used(own))
-    for victim, held in sorted(_held(victims, view), key=lambda each: importance(each[0]), reverse=True):
-        who = f"victim {victim.namespace}/{victim.name}"
-        key = _key(held)
-        if not held.quota or key[0] != own[0]:
-            yield f"{who} is not charged to a group of the same tree"
-        elif key == own:
-            if not isinstance(waits, Pod) or victim.template.priority >= waits.template.priority:
-                yield f"{who} is of the same group, and not of lower priority"
-        elif not is_promised:
-            yield f"{who} is of another group, and what waits exceeds the min of its own"
-        elif not _is_over(held, claim, groups.get(key), used(key), gone.get(key, {})):
-            yield f"{who} is of a group that uses no more than its runtime"
-        else:
-            _take(gone.setdefault(key, {}), held)
+    is_promised = _is_within_min(asked, groups.get(own), used(own))
+    for unit in _in_order(victims, view):
+        lent: dict[Key, dict[str, int]] = {}
+        for victim, held in _held(unit, view):
+            who = f"victim {victim.namespace}/{victim.name}"
+            key = _key(held)
+            if not held.quota or key[0] != own[0]:
+                yield f"{who} is not charged to a group of the same tree"
+            elif key == own:
+                if lowest is None or victim.template.priority >= lowest:
+                    yield f"{who} is of the same group, and not of lower priority"
+            elif not is_promised:
+                yield f"{who} is of another group, and what waits exceeds the min of its own"
+            else:
+                _take(lent.setdefault(key, {}), held)
+        for key, amounts in lent.items():
+            before = gone.setdefault(key, {})
+            if not _is_over(amounts, asked, groups.get(key), used(key), before):
+                yield f"victim {unit[0].namespace}/{unit[0].name}: group {key[1]} uses no more than its runtime"
+            for name, amount in amounts.items():
+                before[name] = before.get(name, 0) + amount
+
+
+def _in_order(victims: Sequence[Pod], view: View) -> list[list[Pod]]:
+    """Those that leave together, the fewest first; of as many, the least important."""
+    units = sorted(units_of(victims, view), key=lambda unit: min(map(importance, unit)), reverse=True)
+    return sorted(units, key=len)
 
 
 def leaving_of(tree: str, view: View) -> list[Claim]:
@@ -71,22 +89,24 @@ def _held(victims: Sequence[Pod], view: View) -> Iterator[tuple[Pod, Claim]]:
                 yield victim, claim
 
 
-def _is_within_min(claim: Claim, group: QuotaGroup | None, used: Mapping[str, int]) -> bool:
+def _is_within_min(amounts: Mapping[str, int], group: QuotaGroup | None, used: Mapping[str, int]) -> bool:
     if group is None:
         return False
-    asked = [name for name in group.limits if claim.charged.get(name, 0) > 0]
-    return bool(asked) and all(
-        used.get(name, 0) + claim.charged[name] <= group.effective_min.get(name, 0) for name in asked
-    )
+    asked = [name for name in group.limits if amounts.get(name, 0) > 0]
+    return bool(asked) and all(used.get(name, 0) + amounts[name] <= group.effective_min.get(name, 0) for name in asked)
 
 
 def _is_over(
-    victim: Claim, claim: Claim, group: QuotaGroup | None, used: Mapping[str, int], gone: Mapping[str, int]
+    held: Mapping[str, int],
+    asked: Mapping[str, int],
+    group: QuotaGroup | None,
+    used: Mapping[str, int],
+    gone: Mapping[str, int],
 ) -> bool:
     return group is not None and any(
         used.get(name, 0) - gone.get(name, 0) > group.runtime.get(name, 0)
         for name in group.limits
-        if victim.charged.get(name, 0) > 0 and claim.charged.get(name, 0) > 0
+        if held.get(name, 0) > 0 and asked.get(name, 0) > 0
     )
 
 

@@ -34,6 +34,7 @@ from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reclaims import held_by, leaving_of, reclaim_problems
 from berth.placement_solver.core.verify.reservations import draw_problems, loan_problems
+from berth.placement_solver.core.verify.revocations import revocation_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
@@ -84,23 +85,43 @@ class Verifier:
         names_displaced = {each.name for each in displaced}
         if reason == BY_QUOTA:
             problems = self._reclaim_problems(claims, victims, names_displaced)
-            freed = [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
-            return problems or self._check_without(claims, victims, names_displaced, freed)
-        return self._check_without(claims, victims, names_displaced)
+        freed = self._freed_by(claims, victims, reason)
+        return problems or self._check_without(claims, victims, names_displaced, freed)
+
+    def _freed_by(self, claims: Sequence[Claim], victims: Sequence[Pod], reason: str) -> list[Claim]:
+        """What will no longer be charged to quotas when these have left: for the sake of quota it is waited for."""
+        if reason != BY_QUOTA or not claims:
+            return []
+        return [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
+
+    def check_revocation(self, key: tuple[str, str], victims: Sequence[Pod]) -> list[str]:
+        """What is wrong with making these leave a group, whoever would gain."""
+        problems = list(victim_gang_problems(victims, self._cluster))
+        used = self._quotas.used_of(self._cluster)
+        return [*problems, *revocation_problems(key, victims, self._cluster, used)][:PROBLEMS_MAX]
 
     def spare_victim(
-        self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Nomination]
+        self,
+        claims: Sequence[Claim],
+        victims: Sequence[Pod],
+        displaced: Collection[Nomination],
+        reason: str = BY_SCHEDULER,
     ) -> Pod | None:
         """One of the victims of a gang's nomination that may as well stay, with all that leave with it; None: every one
         is needed."""
         names_displaced = {each.name for each in displaced}
         for unit in units_of(victims, self._cluster):
-            if self._is_to_spare(unit, claims, victims, names_displaced):
+            if self._is_to_spare(unit, claims, victims, names_displaced, reason):
                 return unit[0]
         return None
 
     def _is_to_spare(
-        self, unit: Sequence[Pod], claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
+        self,
+        unit: Sequence[Pod],
+        claims: Sequence[Claim],
+        victims: Sequence[Pod],
+        displaced: Collection[Name],
+        reason: str,
     ) -> bool:
         """Whether the claims have their places without this unit of the victims, too; its own nodes say mostly no."""
         uids = {victim.uid for victim in unit}
@@ -111,7 +132,7 @@ class Verifier:
             arriving = [claim for claim in claims if claim.node == node]
             if arriving and self._node_problems(node, arriving, uids_of_rest, nominated):
                 return False
-        return not self._check_without(claims, rest, displaced)
+        return not self._check_without(claims, rest, displaced, self._freed_by(claims, rest, reason))
 
     def _reclaim_problems(
         self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
