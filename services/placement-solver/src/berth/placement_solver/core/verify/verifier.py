@@ -174,11 +174,13 @@ class Verifier:
         nominated = nominated_beside(claims, displaced, self._cluster)
         seen: set[str] = set()
         by_node: dict[str, list[Claim]] = {}
+        before: Claim | None = None
         for claim in claims:
             if claim.uid in seen:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
-            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._cluster)]
+            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._cluster, before)]
+            before = claim
             texts = turn_problems(claim, self._cluster, nominates=nominates)
             problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)
