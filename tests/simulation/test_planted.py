@@ -59,6 +59,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "restricted": (0, "I29"),
     "taken over again": (0, "I30b"),
     "taken over unnoted": (0, "I30b"),
+    "handed to anybody": (0, "I30b"),
     "lent": (0, "I29b"),
     "never expires": (0, "L1"),
     "expires early": (0, "L1"),

@@ -148,6 +148,9 @@ PLANTED: Final[dict[str, Bug]] = {
         writer.taken_over_unnoted,
         run_profiles.TAKEN_OVER,
     ),
+    "handed to anybody": Bug(
+        "a placeholder leaves for whoever waits", solver.handed_over_to_anybody, run_profiles.HANDED_OVER
+    ),
     "lent": Bug("who is protected borrows what is reserved and idle", solver.lent_to_anybody, run_profiles.BORROWED),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(

@@ -13,7 +13,15 @@ from typing import Final
 from tests.simulation import gathers, inside, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, borrowed, displacing, restricted, taken_over, windows
+from tests.simulation.planted.bookings import (
+    bookings,
+    borrowed,
+    displacing,
+    handed_over,
+    restricted,
+    taken_over,
+    windows,
+)
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -234,6 +242,12 @@ TAKEN_OVER: Final = replace(
     BOOKINGS,
     size=Size(nodes=2, singles=30, reservations=16),
     actions=taken_over,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+)
+HANDED_OVER: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=30, reservations=16),
+    actions=handed_over,
     faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
 )
 WEAR: Final = replace(SHORT, actions=users.wear)

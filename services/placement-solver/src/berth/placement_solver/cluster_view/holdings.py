@@ -22,6 +22,7 @@ from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.facts import facts_of
@@ -102,6 +103,7 @@ class Holdings:
         self.eviction_inputs = Inputs()
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
+        self.placeholders = Placeholders()
         self.ground = Ground(
             self.nodes,
             self.capacity,
@@ -111,6 +113,7 @@ class Holdings:
             self.leavers,
             self.charged,
             self.budgets.values,
+            self.placeholders,
         )
         self.displacers = displacers_of(self.ground)
         self.revocations = Revocations(self.ground)

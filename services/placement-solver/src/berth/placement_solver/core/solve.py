@@ -35,6 +35,7 @@ from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask,
 from berth.placement_solver.core.take_overs.attempt import SolverTrying
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.rules.ports import write_port
+from berth.rules.preemption import BY_HAND_OVER
 from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -131,7 +132,9 @@ class Solver:
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = self._place(candidate, trial, plan, row)
+            handed = row if _is_handed(nomination) else None
+            there = self.place_on(candidate.served, handed, trial, plan) if handed is not None else None
+            found = there or self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
@@ -500,6 +503,12 @@ def alone(placement: Placement) -> Placement:
         if gang is not None:
             return placement._replace(gang=gang)
     return placement
+
+
+def _is_handed(nomination: Nomination | None) -> bool:
+    """Whether it is to the place of a placeholder, which is a reservation to its user."""
+    decision = nomination.decision if nomination is not None else None
+    return decision is not None and decision.eviction_reason == BY_HAND_OVER
 
 
 def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:

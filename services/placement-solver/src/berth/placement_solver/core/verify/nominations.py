@@ -9,7 +9,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
 from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_displaces import why_spared
 from berth.transaction.book import FINISHED_PHASES
@@ -78,10 +78,15 @@ def _no_borrower(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
     return "" if ignores_reservations(victim.template.labels) else "borrows nothing of reservations"
 
 
+def _by_hand_over(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
+    return ""  # whose placeholder it is depends on its node, too: `hand_overs` says it
+
+
 RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod | Reservation]], str]]] = {
     BY_SCHEDULER: _is_not_lower,
     BY_QUOTA: _by_quota,
     BY_OWNER: _no_borrower,
+    BY_HAND_OVER: _by_hand_over,
 }
 """By the reason for which pods leave: what keeps a victim from leaving for these; empty: nothing (E10)."""
 
