@@ -10,11 +10,12 @@ from tests.simulation.planted.users import CARD, crowd
 from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Json, Size, Timed
 
 from berth.contracts import names
-from berth.simcluster.generate.build import pod_manifest
+from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 TTLS_S: Final = (5, 15, 30)
 PRIORITY: Final = 100
+SMALL: Final = PodRequest(100, 64, 0)
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -45,6 +46,41 @@ def borrowed(rng: random.Random, size: Size) -> list[Timed]:
             labels[names.LABEL_DISABLE_PREEMPTIBLE] = "true"
         pod = pod_manifest(f"borrower-{number}", CARD, namespace=NAMESPACE, labels=labels, annotations={DURATION: "8s"})
         done.append(Timed(rng.uniform(4.0, size.end_s - 8.0), Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def lent_for_long(rng: random.Random, size: Size) -> list[Timed]:
+    """Reservations that last, who comes for some of them, and borrowers of whom some stay."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation":
+            made["spec"]["ttl"] = "1h"
+        elif made and made["metadata"]["name"].startswith("borrower-") and rng.random() < 0.5:
+            del made["metadata"]["annotations"][DURATION]
+    return done
+
+
+def busy(rng: random.Random, size: Size) -> list[Timed]:
+    """One Reservation, and users who come and go all the time."""
+    made: Json = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "busy"},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": SMALL.spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: "busy"}}}],
+            "ttl": "1h",
+            "allocateOnce": False,
+        },
+    }
+    done = [Timed(1.0, Create(made))]
+    for number in range(size.singles):
+        notes = {DURATION: f"{rng.uniform(1, 3):.1f}s"}
+        user = pod_manifest(
+            f"user-{number}", SMALL, namespace=NAMESPACE, labels={OWNER_LABEL: "busy"}, annotations=notes
+        )
+        done.append(Timed(rng.uniform(3.0, size.end_s), Create(user)))
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -347,7 +347,10 @@ class Book:
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
         picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
-        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
+        owners = self._owners
+        claim = claims.of_pod(
+            pod, decision, lambda uid: owners.accept(uid, pod), picked, lambda uid: owners.lends(uid, pod)
+        )
         return self._paid(claim, pod)
 
     def _paid(self, claim: Claim, seen: Pod | Reservation | None) -> Claim:
