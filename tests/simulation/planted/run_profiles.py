@@ -16,8 +16,10 @@ from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
     bookings,
     borrowed,
+    busy,
     displacing,
     handed_over,
+    lent_for_long,
     restricted,
     taken_over,
     windows,
@@ -229,6 +231,14 @@ WINDOWS: Final = replace(
 )
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 BORROWED: Final = replace(BOOKINGS, actions=borrowed)
+BUSY_BOOKING: Final = replace(BOOKINGS, size=Size(nodes=1, singles=120), actions=busy)
+LENT_AND_LOSS: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=20, reservations=10),
+    actions=lent_for_long,
+    faults=every(9.0, trouble.ledger_remade, trouble.killed(SOLVER), start_s=12.0),
+)
+"""Capacity is lent while LEDGER is lost."""
 DISPLACING: Final = replace(
     BOOKINGS,
     end_s=130.0,

@@ -162,6 +162,22 @@ def why(
 
 
 @app.command
+def reservation(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """List Reservations, or show one: state, node, what it holds, its users, its borrowers, who waits, what it costs.
+
+    Exit code 1 when no such Reservation is known.
+
+    Parameters
+    ----------
+    name
+        Its name; all of them when not given.
+    """
+    from berth.cli.commands.reservation import reservation as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
 def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Draw a node: what is free, its cards, NICs, zones and cores with their holders, its pods, what is in flight.
 
