@@ -72,3 +72,9 @@ def test_a_node_with_its_holders(run) -> None:
     assert (told.outcome, told.facts["ready"], told.facts["cpu"]) == ("known", "yes", "3 free of 4")
     assert told.pods == {"default/p": "bound, cpu 1"}
     assert names.GPU_CORE not in told.facts
+
+
+def test_a_pod_that_waits_is_told_who_will_pay(run) -> None:
+    run.quota("team", max={"cpu": 1000}, runtime={"cpu": 0})
+    run.pod(pod("p").label(names.LABEL_QUOTA_NAME, "team"))
+    assert ask(run, "pod", "p", "default").quota == "/team"
