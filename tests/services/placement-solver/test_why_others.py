@@ -153,3 +153,9 @@ def test_a_reservation_with_all_who_have_to_do_with_it(run) -> None:
     }
     listed = ask(run, "reservations", "")
     assert listed.pods == {"r": "Available on n0, cpu 1 of 4, 1 users, 1 borrowers"}
+
+
+def test_a_pod_that_waits_is_told_who_will_pay(run) -> None:
+    run.quota("team", max={"cpu": 1000}, runtime={"cpu": 0})
+    run.pod(pod("p").label(names.LABEL_QUOTA_NAME, "team"))
+    assert ask(run, "pod", "p", "default").quota == "/team"

@@ -25,6 +25,7 @@ from berth.contracts import (
     node_runtime,
     question,
     quota,
+    quota_question,
     reservation,
     slo,
     state,
@@ -159,6 +160,8 @@ CHANNELS = (
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.NodeQuestion, "request", f"{_SVC}.placement-solver.node", "anybody"),
     Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
+    Channel(quota_question.QuotaQuestion, "request", f"{_SVC}.quota-manager.quota", "anybody"),
+    Channel(quota_question.QuotaAnswer, "reply", f"{_SVC}.quota-manager.quota", _QUOTA),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

@@ -194,6 +194,22 @@ def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
 
 
 @app.command
+def quota(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """Draw the tree of quota groups: what each may use and uses, what it has lent and borrowed, and who waits why.
+
+    Exit code 1 when no such group is known.
+
+    Parameters
+    ----------
+    name
+        A group: with those above and below it. Without it all.
+    """
+    from berth.cli.commands.quota import quota as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
 def submit(
     *,
     file: Files = (),

@@ -74,6 +74,8 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
             return _with(base, "waiting", _nominated(cluster, name, decision), **facts)
         waits = "; ".join([f"decided for {decision.node}, waiting for the bind", *_steps_left(cluster, decision)])
         return _with(base, "decided", waits, **facts)
+    if isinstance(seen, Pod):
+        facts.update(quota="/".join(cluster.payers.of(seen) or ()))
     if waiting is None:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts

@@ -10,6 +10,7 @@ from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota_question import QuotaAnswer, QuotaQuestion
 from berth.contracts.subjects import command_subject, event_subject, named_key, namespaced_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules, Settled
@@ -21,6 +22,7 @@ from berth.quota_manager.core.made_quotas import Maker, unmade
 from berth.quota_manager.core.overuse import Overuse, dated
 from berth.quota_manager.core.quota_state import state_text
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
+from berth.quota_manager.core.standing import standing
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
 from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
@@ -121,6 +123,11 @@ class Reconciler:
     def unreadable(self) -> int:
         """Messages that could not be read since the start."""
         return self.view.invalid + self.ledger.unreadable
+
+    def answer(self, question: QuotaQuestion) -> QuotaAnswer:
+        """How the groups stand, for people."""
+        problems = self._problems_by_object()
+        return standing(self.engine, self.loans.of, problems, name=question.name, ready=self.is_ready)
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""
@@ -255,7 +262,10 @@ class Reconciler:
 
     def _demand_of(self, name: str) -> Demand:
         group = self.engine.forest.groups.get(name)
-        return Demand(0, {}) if group is None else Demand(self.engine.pods_of(name)[0], group.child_request)
+        naming = self.engine.pods_naming(name)
+        if group is None:
+            return Demand(0, {}, naming)
+        return Demand(self.engine.pods_of(name)[0], group.child_request, naming)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.

@@ -176,6 +176,10 @@ class Engine:
         classes = [self.book.classes[key] for key in self._payers.classes_of(name)]
         return sum(each.pods for each in classes), sum(each.waiting for each in classes)
 
+    def pods_naming(self, name: str) -> int:
+        """How many pods name a group by their label, whoever pays for them."""
+        return sum(self.book.classes[key].pods for key in self._payers.concerned((name,), ()) if key.label == name)
+
     @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
