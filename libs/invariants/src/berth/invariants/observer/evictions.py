@@ -23,6 +23,7 @@ from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
 from berth.rules.preemption import BY_OWNER, BY_QUOTA, is_by_berth
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.revocations import is_revocation
 
 Json = Mapping[str, Any]
 Name = tuple[str, str]
@@ -180,7 +181,7 @@ class Evictions:
         if over_s is not None and self._calm.since(over_s) > self._lag_s:
             text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
             self._verdicts.add("I11", subject, f"{who}: {text}")
-        if self._hears_looks:
+        if self._hears_looks and not is_revocation(decision):
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
         self._judge_gang(decision, who, subject)
