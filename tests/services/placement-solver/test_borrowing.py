@@ -126,6 +126,29 @@ def test_the_inner_part_and_what_users_take_are_not_idle(run: Any) -> None:
     assert run.nodes_of(run.round()) == {"c": "n0"}
 
 
+@pytest.mark.parametrize("affinity", ["", '{"name": "r"}'], ids=["may", "must"])
+async def test_an_owner_draws_on_its_reservation_also_where_others_have_left_for_it(
+    run: Any, bench: SolverBench, affinity: str
+) -> None:
+    """Though it might have the place beside the Reservation by now."""
+    run.node("n0", cpu=8000)
+    reserve(run, "r", 6)
+    run.pod(borrower("b", 8))
+    await bench.until_idle()
+    run.bind(borrower("b", 8))
+    back = owner("back", 2)
+    run.pod(back.annotation(names.ANNOTATION_RESERVATION_AFFINITY, affinity) if affinity else back)
+    await bench.until_idle()
+    assert nomination(run, "back") is not None
+    rejected = metrics.REJECTED_PLANS._value.get()
+    run.delete_pod("b")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert metrics.REJECTED_PLANS._value.get() == rejected
+    (claim,) = [each for each in run.cluster.book.claims_on("n0") if each.name == ("default", "back")]
+    assert claim.reservation == "uid-r"
+
+
 async def test_owners_make_borrowers_leave_whatever_is_configured(run: Any, bench: SolverBench) -> None:
     run.node("n0", cpu=8000)
     run.configure(plugins={"postFilter": {"disabled": [{"name": "*"}]}})

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.services.worlds.solver.bench import SolverBench
 
@@ -197,6 +197,12 @@ waits = st.lists(
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(there, shares, waits, st.integers(4, 12))
+@example(
+    [*[Held(0, 0, 1, 0, 0)] * 4, *[Held(0, 0, 2, 0, 1)] * 2, Held(0, 0, 1, 0, 1)],
+    [(0, 0), (1, 0), (0, 0)],
+    [(1, 1, 1, 0)],
+    4,
+)
 def test_the_verifier_agrees_with_every_proposal(
     solving: type[Any],
     holding: list[Held],

@@ -16,7 +16,7 @@ from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
-from tests.simulation.planted import in_pools, in_reclaim, run_profiles
+from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -253,7 +253,15 @@ PLANTED: Final[dict[str, Bug]] = {
     "E6": Bug(
         "a pod gets other victims while its own are leaving", evictions.second_set, run_profiles.EVICTIONS_AND_LOSS
     ),
+    "E8": Bug(
+        "others leave for a gang that has lost a member", evictions.half_a_gang_is_served, run_profiles.HALVED_GANGS
+    ),
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
+    "displaced for nobody": Bug(
+        "pods leave for Reservations of which nobody has said that they may",
+        in_reservations.anybody_leaves,
+        run_profiles.DISPLACING,
+    ),
 }

@@ -14,6 +14,7 @@ from berth.simcluster.generate.build import pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 TTLS_S: Final = (5, 15, 30)
+PRIORITY: Final = 100
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -44,6 +45,19 @@ def borrowed(rng: random.Random, size: Size) -> list[Timed]:
             labels[names.LABEL_DISABLE_PREEMPTIBLE] = "true"
         pod = pod_manifest(f"borrower-{number}", CARD, namespace=NAMESPACE, labels=labels, annotations={DURATION: "8s"})
         done.append(Timed(rng.uniform(4.0, size.end_s - 8.0), Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def displacing(rng: random.Random, size: Size) -> list[Timed]:
+    """Most of them say by their priority that others have to leave, some of the others may only be lent."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation" and rng.random() < 0.7:
+            pod = made["spec"]["template"]["spec"]
+            made["spec"]["template"]["spec"] = {**pod, "priority": PRIORITY}
+    for number in range(2):
+        done += schedules.one(rng, size, number)
     return sorted(done, key=lambda timed: timed.at_s)
 
 

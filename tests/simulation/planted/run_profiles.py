@@ -13,7 +13,7 @@ from typing import Final
 from tests.simulation import gathers, inside, lenders, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, borrowed, restricted, windows
+from tests.simulation.planted.bookings import bookings, borrowed, displacing, restricted, windows
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -221,6 +221,15 @@ WINDOWS: Final = replace(
 )
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 BORROWED: Final = replace(BOOKINGS, actions=borrowed)
+DISPLACING: Final = replace(
+    BOOKINGS,
+    end_s=130.0,
+    whole_s=140.0,
+    size=Size(nodes=2, singles=90, reservations=16, end_s=130.0),
+    actions=displacing,
+    faults=every(11.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
+)
+"""Pods leave for Reservations, while that is interrupted."""
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))

@@ -376,6 +376,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     `ttl_s` 0 means for ever; None that `expires` counts instead, or that the ttl could not be read (a problem then);
     with neither given it is a day. `required_node` is the node that the template names, `namespace` the template's.
     `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
+    `is_priority_set`: its author has said which priority it has; without a word it is the highest.
     """
 
     name: str
@@ -405,6 +406,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     conditions: list[ReservationCondition] = []
     current_owners: list[ObjectReference] = []
     problems: list[Problem] = []
+    is_priority_set: bool = False
 
 
 class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):

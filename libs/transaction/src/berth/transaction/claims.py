@@ -179,7 +179,7 @@ def of_note(seen: Pod | Reservation, note: Nominated) -> Claim:
     """What an object takes where its own note says that it is nominated: what it asks for, and no more."""
     template = seen.template
     return Claim(
-        name=(seen.namespace, seen.name) if isinstance(seen, Pod) else ("", seen.name),
+        name=name_of(seen),
         uid=seen.uid,
         node=note.node,
         amounts=template.requests,
@@ -190,6 +190,11 @@ def of_note(seen: Pod | Reservation, note: Nominated) -> Claim:
         attempt=seen.attempt,
         is_reservation=isinstance(seen, Reservation),
     )
+
+
+def name_of(seen: Pod | Reservation) -> Name:
+    """Under which name decisions on an object lie."""
+    return (seen.namespace, seen.name) if isinstance(seen, Pod) else ("", seen.name)
 
 
 def of_reservation(reservation: Reservation) -> Claim:

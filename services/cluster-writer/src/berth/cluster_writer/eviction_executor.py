@@ -163,7 +163,7 @@ class EvictionExecutor:
             for pod, mark, reason in list(evictions.to_spare(book)):
                 await self._spare(pod, mark, reason)
         for each in list(evictions.to_let_go(book, self._clock.now())):
-            await self._let_go(each.pod, each.plan, None, each.reason, (each.victim,))
+            await self._let_go(each.seen, each.plan, None, each.reason, (each.victim,))
 
     def _judge(self, plan: str) -> EvictionStep:
         cluster = self._cluster

@@ -13,8 +13,9 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch
 from berth.contracts.state import Amounts, Node, Pod, Reservation, ReservationSchedule, Synced
 from berth.reservation_manager.core.life import User
-from berth.reservation_manager.core.schedule import Waiting, note_of
+from berth.reservation_manager.core.schedule import Waiting
 from berth.rules.records import registry
+from berth.rules.reservation_window import window_of
 from berth.transaction.owners import Owners
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -240,7 +241,7 @@ class StateView:
             self.reservations[name] = reservation
             self._name_of[reservation.uid] = name
         self._mark(name)
-        notes = [note_of(each) for each in (old, reservation) if each is not None]
+        notes = [window_of(each.annotations) for each in (old, reservation) if each is not None]
         for schedule in sorted({note.schedule for note in notes if note is not None}):
             self._mark(marked(schedule))
 

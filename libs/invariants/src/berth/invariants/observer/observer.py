@@ -127,9 +127,16 @@ class Observer:
         self._pools = Pools(self.verdicts, self._sight)
         self._shares = Shares(self.verdicts, self.capacity)
         self._fence = StateFence(self.verdicts)
-        laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
+        laws = VictimLaws(self.verdicts, self._objects["pods"], self._objects["reservations"], self.gangs.group_of)
         self._evictions = Evictions(
-            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s, laws
+            self.verdicts,
+            calm,
+            self.capacity,
+            self._objects["pods"],
+            self._objects["reservations"],
+            self._objects["nodes"],
+            lag_s,
+            laws,
         )
         self._ledger = LedgerWatch(
             self.verdicts,
@@ -231,7 +238,7 @@ class Observer:
         self._evictions.by_berth = does
 
     def looked(self, namespace: str, name: str) -> None:
-        """The API server has just shown Berth a pod. Where that is never reported, I11h is not judged."""
+        """The API server has just shown Berth a pod or Reservation. Without such reports I11h is not judged."""
         self._evictions.looked(namespace, name)
 
     def bar(self, node: str, for_s: float) -> None:
@@ -275,6 +282,8 @@ class Observer:
             reader(read, deleted)
             if kind == "pods":
                 self._evictions.see(read, deleted)
+            elif kind == "reservations":
+                self._evictions.see_beneficiary(read, deleted)
             self._keep(kind, read, deleted)
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError) as error:
             self._unreadable += 1

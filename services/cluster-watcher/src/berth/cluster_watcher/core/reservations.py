@@ -91,7 +91,13 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         conditions=status.conditions or [],
         current_owners=status.current_owners or [],
         problems=problems_of(found),
+        is_priority_set=template.priority != PRIORITY_DEFAULT or _names_priority(meta.labels or {}, pod),
     )
+
+
+def _names_priority(labels: dict[str, str], pod: PodTemplate) -> bool:
+    """Whether the highest priority was asked for by name."""
+    return pod.spec.priority == PRIORITY_DEFAULT or labels.get(LABEL_PRIORITY) == str(PRIORITY_DEFAULT)
 
 
 def _ttl_s(spec: ReservationSpec, found: Found) -> float | None:

@@ -22,7 +22,7 @@ from berth.placement_solver.core.borrowing import lenders, loans_of
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.gatherers.attempt import SolverAttempt
-from berth.placement_solver.core.gatherers.seam import Gathered
+from berth.placement_solver.core.gatherers.seam import Gathered, Gatherer, Job
 from berth.placement_solver.core.picking import Asked as ScoreAsked
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
@@ -61,10 +61,14 @@ class Trial:
             self._released.append((len(self.claims), nomination))
         return nomination
 
-    def undo(self, back_to: int = 0) -> None:
-        """Take back every claim after the first `back_to`, newest first, and what was released for them."""
+    def take_back(self, back_to: int) -> None:
+        """Take back every claim after the first `back_to`, newest first; what was released for them stays so."""
         while len(self.claims) > back_to:
             self._capacity.apply(self.claims.pop(), -1)
+
+    def undo(self, back_to: int = 0) -> None:
+        """Take back every claim after the first `back_to`, newest first, and what was released for them."""
+        self.take_back(back_to)
         while self._released and self._released[-1][0] >= back_to:
             self._capacity.nominated.restore(self._released.pop()[1])
 
@@ -92,7 +96,7 @@ class Solver:
                 for candidate in unit.candidates:
                     found = self.place(candidate, trial, plan)
                     if isinstance(found, Placement):
-                        placements.append(_alone(found))
+                        placements.append(alone(found))
                     else:
                         refusals.append(Refusal(candidate, found))
         return Solution(tuple(placements), tuple(refusals))
@@ -114,18 +118,18 @@ class Solver:
         before = len(trial.claims)
         nomination = trial.release(candidate.name)
         with self.capacity.nominated.without_lower(candidate.object.template.priority):
-            # What others have left for the pod comes first.
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = (row is not None and self.place_on(candidate, row, trial, plan)) or self._place(
-                candidate, trial, plan
-            )
+            found = self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
 
-    def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+    def _place(
+        self, candidate: Candidate, trial: Trial, plan: str, left: int | None = None
+    ) -> Placement | tuple[Reason, ...]:
+        """`left`: the row of the node where others have left for it, which comes first of those beside reservations."""
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
                 candidate.quota, candidate.charged, non_preemptible=candidate.non_preemptible
@@ -141,6 +145,8 @@ class Solver:
                 return found
         elif wish is not None and wish.must:
             return (self.reservations.no_match(wish, self.capacity),)
+        if left is not None and (there := self.place_on(candidate, left, trial, plan)) is not None:
+            return there
         found = self._place_plain(candidate, trial, plan)
         if isinstance(found, Placement) or wish is not None or not isinstance(candidate.object, Pod):
             return found
@@ -249,7 +255,10 @@ class Solver:
         return None
 
     def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
-        """The claim on this node, with what is granted there; None when that does not fit after all."""
+        """The claim on this node, with what is granted there; None when that does not fit after all, or when it has to
+        draw on a reservation, which `draw_on` does."""
+        if candidate.wish is not None and (candidate.wish.must or candidate.wish.problem is not None):
+            return None
         grants = _chosen(candidate.cls.chosen, target)
         if isinstance(grants, Rejection):
             return None
@@ -387,7 +396,7 @@ class Solver:
             for job in gatherer.jobs(unit):
                 if len(job.members) < job.at_least:
                     continue  # somebody cannot be placed anywhere, who says why
-                found = gatherer.gather(job, SolverAttempt(self, trial, plan))
+                found = self._gathered(gatherer, job, trial, plan)
                 reasons = (found,) if isinstance(found, Reason) else (BESIDE,)
                 here = {each.candidate.name: each for each in found.placements} if isinstance(found, Gathered) else {}
                 placed += here.values()
@@ -398,6 +407,16 @@ class Solver:
                     Refusal(each, reasons, unit.gang_of[each.name]) for each in job.members if each.name not in here
                 ]
         return domains, done
+
+    def _gathered(self, gatherer: Gatherer, job: Job, trial: Trial, plan: str) -> Gathered | Reason:
+        """What others have left for the members is theirs wherever they go."""
+        nominated = self.capacity.nominated
+        if not nominated:
+            return gatherer.gather(job, SolverAttempt(self, trial, plan))
+        for each in job.members:
+            trial.release(each.name)
+        with nominated.without_lower(min(each.object.template.priority for each in job.members)):
+            return gatherer.gather(job, SolverAttempt(self, trial, plan))
 
     def _refuse_group(
         self, unit: Unit, gang: str, placed: Sequence[Placement], failed: Sequence[Refusal]
@@ -442,7 +461,7 @@ class Solver:
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
 
 
-def _alone(placement: Placement) -> Placement:
+def alone(placement: Placement) -> Placement:
     """With what a member is decided with that joins a gang which has begun."""
     for gatherer in placement.candidate.cls.rules.gatherers if placement.candidate.asked else ():
         gang = gatherer.alone(placement)

@@ -11,35 +11,51 @@ leave whole for either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
-from berth.placement_solver.core.displacers.job_problem import Written, classes_of, write_problem
+from berth.placement_solver.core.displacers.advice import JobQuestion
+from berth.placement_solver.core.displacers.gathered import gathered_draft, gathered_job
+from berth.placement_solver.core.displacers.job_problem import (
+    Writer,
+    Written,
+    classes_of,
+    drafted,
+    question_of,
+    write_problem,
+)
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit, Removable, protected_by_budgets
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
+from berth.placement_solver.core.gatherers.seam import Gatherer
 from berth.placement_solver.core.plan import Candidate, Placement, Unit
 from berth.placement_solver.core.seams import Mask
 from berth.placement_solver.core.solve import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.job_preemption.first import first_plan
-from berth.rules.job_preemption.improve import improved, steps
 from berth.rules.job_preemption.problem import JobPlan
 from berth.rules.scheduler_config.plugins import POST_FILTER
 
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
-IMPROVING_STEPS: Final = 3
-"""Further sets of gangs that are looked at for a cheaper plan: some ten milliseconds each, on a thousand nodes."""
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
+
+
+class Places(NamedTuple):
+    """A place for each member, and who leaves for that; `question`: there may be a cheaper plan."""
+
+    placements: tuple[Placement, ...]
+    units: tuple[LeavingUnit, ...]
+    question: JobQuestion | None
 
 
 class JobPreemption:
@@ -128,8 +144,7 @@ class JobPreemption:
         found = self.places_for(unit, candidates, removable.units_on, budgets, asking)
         if found is None:
             return None
-        placements, units = found
-        return Proposal(placements, victims_of(units))
+        return Proposal(found.placements, victims_of(found.units), question=found.question)
 
     def places_for(
         self,
@@ -138,7 +153,7 @@ class JobPreemption:
         units_on: Callable[[Iterable[str]], list[LeavingUnit]],
         budgets: preemption.Budgets,
         asking: Asking,
-    ) -> tuple[tuple[Placement, ...], tuple[LeavingUnit, ...]] | None:
+    ) -> Places | None:
         """Places for these members of the unit, and who leaves for that; `units_on` gives who might leave nodes."""
         members = classes_of(candidates)
         able = [self._some(self._able(each[0]), asking.offset) for each in members]
@@ -147,18 +162,26 @@ class JobPreemption:
         if not rows.size:
             return None
         units = units_on(nodes.names[row] for row in rows.tolist())
-        dear = protected_by_budgets(units, budgets)
+        writer = Writer(tuple(members), nodes, tuple(units), protected_by_budgets(units, budgets))
+        gathers = candidates[0].cls.rules.gathers(unit)
+        together = gathered_job(unit, candidates) if gathers else None
+        if gathers and together is None:
+            return None
         for _ in range(TRIES_MAX):
-            written = write_problem(members, able, nodes, units, dear)
-            plan = first_plan(written.problem)
-            if plan is None:
+            if together is not None:
+                draft = gathered_draft(together, writer, able, asking.advice)
+            else:
+                draft = drafted(writer.write(able), nodes, asking.advice)
+            if draft is None:
                 return None
-            plan = improved(written.problem, plan, steps(IMPROVING_STEPS))
+            written, plan, is_open = draft
             leaving = tuple(written.units[at] for at in plan.units)
-            leavers = {each.pod.uid: each for together in leaving for each in together.everybody}
+            leavers = {each.pod.uid: each for one in leaving for each in one.everybody}
             found = self._placed(unit, written, plan, leavers.values(), asking.plan)
             if not isinstance(found, int):
-                return found, leaving
+                if together is not None:
+                    found = _gathered(found, together.gatherer)
+                return Places(found, leaving, question_of(written, plan, nodes.names) if is_open else None)
             kind, row = divmod(found, len(nodes))
             able[kind] = able[kind].copy()
             able[kind][row] = False
@@ -218,6 +241,17 @@ def victims_of(units: Iterable[LeavingUnit]) -> tuple[Pod, ...]:
     """All who leave with these units, most important first."""
     pods = {each.pod.uid: each.pod for unit in units for each in unit.everybody}
     return tuple(sorted(pods.values(), key=preemption.importance))
+
+
+def _gathered(placements: Sequence[Placement], gatherer: Gatherer) -> tuple[Placement, ...]:
+    """With the domain in which all of them have to stay."""
+    alone = gatherer.alone(placements[0])
+    if alone is None:
+        return tuple(placements)
+    return tuple(
+        each._replace(gang=replace(each.gang, domain=alone.domain)) if each.gang is not None else each
+        for each in placements
+    )
 
 
 def needed_of(unit: Unit) -> list[Candidate]:

@@ -8,6 +8,7 @@ for either, once nobody was found who leaves by himself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -170,31 +171,40 @@ class QuotaReclaimByUnits:
         if not lent:
             return None
         found = self._jobs.places_for(unit, _unpaid(members), units_on, budgets, asking)
-        return (_paid(found[0], members), found[1]) if found is not None else None
+        return (_paid(found.placements, members), found.units) if found is not None else None
 
 
 def _freeing(limits: Limits, units: Sequence[GivingUnit]) -> list[GivingUnit] | None:
-    """Which of these units have to leave so that no limit is exceeded; None: it does not help."""
+    """Which of these units have to leave so that no limit is exceeded; None: it does not help.
+
+    A member that its gang can spare is a unit, and leaves with the gang as well: it counts once.
+    """
     chosen: list[GivingUnit] = []
+    going = Counter[str]()
     for each in units:
         if not limits.is_over:
             break
-        if any(map(limits.is_helped_by, each.charged)):
-            _count(limits, each, -1)
+        more = [one for one in each.charged if not going[one.pod.uid]]
+        if any(map(limits.is_helped_by, more)):
+            _count(limits, more, -1)
+            going.update(pod.uid for pod in each.pods)
             chosen.append(each)
     if limits.is_over:
         return None
     needed: list[GivingUnit] = []
     for each in sorted(chosen, key=lambda one: (-one.order[0], one.order[1])):
-        _count(limits, each, 1)
+        back = [one for one in each.charged if going[one.pod.uid] == 1]
+        _count(limits, back, 1)
         if limits.is_over:
-            _count(limits, each, -1)
+            _count(limits, back, -1)
             needed.append(each)
+        else:
+            going.subtract(pod.uid for pod in each.pods)
     return needed
 
 
-def _count(limits: Limits, unit: GivingUnit, sign: int) -> None:
-    for each in unit.charged:
+def _count(limits: Limits, pods: Iterable[Charged], sign: int) -> None:
+    for each in pods:
         limits.count(each, sign)
 
 

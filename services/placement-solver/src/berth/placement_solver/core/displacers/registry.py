@@ -14,10 +14,13 @@ from berth.placement_solver.core.displacers.owners import OwnersReturn
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.quota_units import QuotaReclaimByUnits
+from berth.placement_solver.core.displacers.reservations import ReservationPreemption
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
 
 UNCONDITIONAL: Final = frozenset({owners.NAME})
 """Those that are asked although preemption is switched off."""
+GATHERING: Final = frozenset({JobPreemption.name})
+"""Those that know how the members of a gang have to lie to each other."""
 
 
 def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
@@ -28,5 +31,6 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
         QuotaReclaim(ground, stays),
         QuotaReclaimByUnits(ground),
         PriorityPreemption(ground, stays),
+        ReservationPreemption(ground, stays),
         JobPreemption(ground),
     )

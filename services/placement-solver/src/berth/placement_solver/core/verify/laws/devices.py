@@ -75,7 +75,8 @@ def device_problems(
         yield from _number_problems(request, grants)
         return
     given: dict[str, list[_Given]] = {}
-    slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
+    is_asked = bool(grants or limits)
+    slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory and is_asked else {}
     functions = [grant for grant in grants if grant.kind == VF]
     for grant in grants:
         if grant.kind == VF:
