@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, inside, mates, owned, picking, volumes
+from tests.simulation import gathers, inside, lenders, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -307,6 +307,16 @@ EVICTIONS_HELD_UP: Final = replace(
 )
 HALVED_GANGS: Final = replace(EVICTIONS, size=Size(nodes=2, sets=7, gangs=24), actions=owned.halved)
 """Others leave for gangs that lose a member meanwhile."""
+LENT_BACK: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=3, sets=6, gangs=3, singles=18),
+    cluster=lenders.cluster,
+    actions=lenders.actions,
+    environ={SOLVER: {"BERTH_SCHEDULER_CONFIG_FILE": lenders.CONFIGURATION}},
+    end_s=100.0,
+    whole_s=110.0,
+)
+"""What quota groups have lent comes back, on demand and by the timer, while that is interrupted."""
 EVICTIONS_AND_LOSS: Final = replace(
     EVICTIONS,
     size=Size(nodes=4, singles=60),

@@ -142,9 +142,14 @@ class Verifier:
     def _reclaim_problems(
         self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
     ) -> list[str]:
+        used_of = self._quotas.used_of(self._cluster)
+        payers = {
+            (tree, name) for claim in held_by(victims, self._cluster) for tree, _, name in [claim.quota.rpartition("/")]
+        }
+        used = {key: dict(used_of(key)) for key in payers}
         with self._charged(nominated_beside(claims, displaced, self._cluster)):
-            used = self._quotas.used_of(self._cluster)
-            return list(reclaim_problems(claims, victims, self._cluster, used))[:PROBLEMS_MAX]
+            problems = reclaim_problems(claims, victims, self._cluster, used_of, lambda key: used.get(key, {}))
+            return list(problems)[:PROBLEMS_MAX]
 
     def _check_without(
         self,
