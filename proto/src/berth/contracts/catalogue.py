@@ -17,6 +17,7 @@ from berth.contracts import (
     buckets,
     command,
     event,
+    gang_question,
     inventory,
     ledger,
     metrics,
@@ -159,6 +160,8 @@ CHANNELS = (
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.NodeQuestion, "request", f"{_SVC}.placement-solver.node", "anybody"),
     Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
+    Channel(gang_question.GangQuestion, "request", f"{_SVC}.placement-solver.gang", "anybody"),
+    Channel(gang_question.GangAnswer, "reply", f"{_SVC}.placement-solver.gang", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )
