@@ -37,7 +37,7 @@ def _nothing_is_running(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
 # --- usage -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["up", "status", "why", "node", "reservation", "watch", "demo", "replay"])
+@pytest.mark.parametrize("command", ["up", "status", "why", "gang", "node", "reservation", "watch", "demo", "replay"])
 def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     told = capsys.readouterr().out
@@ -52,6 +52,8 @@ def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest
         ["why"],
         ["why", "a/b/c"],
         ["why", "a/b", "-n", "c"],
+        ["gang", "a/b/c"],
+        ["gang", "a/b", "-n", "c"],
         ["node"],
         ["node", "a/b"],
         ["node", "node/"],

@@ -178,6 +178,31 @@ def reservation(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS)
 
 
 @app.command
+def gang(
+    name: str = "",
+    /,
+    *,
+    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
+    json: AsJson = False,
+    bus: BusFlags = BUS,
+) -> int:
+    """Show a gang: members by state, where they lie, the last round, who leaves for it; without NAME a line for each.
+
+    Exit code 0 when the gang is bound or decided, 1 when it waits or is not known.
+
+    Parameters
+    ----------
+    name
+        NAME or NAMESPACE/NAME of a gang: that of its PodGroup, or the one that its pods name.
+    namespace
+        Namespace of the gang, `default` when not given; without NAME, that of the gangs to list.
+    """
+    from berth.cli.commands.gang import gang as command
+
+    return run(command(name, namespace=namespace, bus=bus.given(), as_json=json))
+
+
+@app.command
 def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Draw a node: what is free, its cards, NICs, zones and cores with their holders, its pods, what is in flight.
 

@@ -11,7 +11,8 @@ from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.why_others import OTHERS, listed_victims, text_of
+from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.why_others import OTHERS, listed_victims
 from berth.placement_solver.why_reserved import facts_of, holders_of, lenders_of, of_reservations, steps_of
 from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
