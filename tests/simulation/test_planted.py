@@ -84,6 +84,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "reserved CPUs": (0, "I23b"),
     "partitions": (1, "I26"),
     "scattered": (0, "I33"),
+    "beyond the min": (0, "I35"),
+    "given by anybody": (1, "I35"),
     "pool ignored": (0, "I32"),
     "unread": (1, "I23 I1"),
     "swapped": (1, "I1g"),

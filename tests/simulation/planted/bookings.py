@@ -18,6 +18,7 @@ TTLS_S: Final = (5, 15, 30)
 SHARE: Final = PodRequest(500, 512, 1, 500)
 """Half a card."""
 PRIORITY: Final = 100
+SMALL: Final = PodRequest(100, 64, 0)
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -108,6 +109,41 @@ def _taking(rng: random.Random, name: str, group: str) -> Json:
             "preAllocationPolicy": {"mode": "Default", "enableMultiple": rng.random() < 0.5},
         },
     }
+
+
+def lent_for_long(rng: random.Random, size: Size) -> list[Timed]:
+    """Reservations that last, who comes for some of them, and borrowers of whom some stay."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation":
+            made["spec"]["ttl"] = "1h"
+        elif made and made["metadata"]["name"].startswith("borrower-") and rng.random() < 0.5:
+            del made["metadata"]["annotations"][DURATION]
+    return done
+
+
+def busy(rng: random.Random, size: Size) -> list[Timed]:
+    """One Reservation, and users who come and go all the time."""
+    made: Json = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "busy"},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": SMALL.spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: "busy"}}}],
+            "ttl": "1h",
+            "allocateOnce": False,
+        },
+    }
+    done = [Timed(1.0, Create(made))]
+    for number in range(size.singles):
+        notes = {DURATION: f"{rng.uniform(1, 3):.1f}s"}
+        user = pod_manifest(
+            f"user-{number}", SMALL, namespace=NAMESPACE, labels={OWNER_LABEL: "busy"}, annotations=notes
+        )
+        done.append(Timed(rng.uniform(3.0, size.end_s), Create(user)))
+    return sorted(done, key=lambda timed: timed.at_s)
 
 
 def displacing(rng: random.Random, size: Size) -> list[Timed]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from berth.contracts import kube, names
 from berth.contracts.grants import DEVICE_KINDS, granted
-from berth.contracts.ledger import Decision, Grant, PlanStatus
-from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
+from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped, read_loans
 from berth.invariants.report import Finding
 from berth.rules.devices.kubelet_counts import counts_shown
 
@@ -104,3 +104,10 @@ def differences(
         yield f"is charged to quota {quota or 'none'}, decided was {decision.quota or 'none'}"
     if decision.reservation_uid != reservation_uid:
         yield f"uses reservation {reservation_uid or 'none'}, decided was {decision.reservation_uid or 'none'}"
+    loans = read_loans(annotations)
+    if decision.loans != loans:
+        yield f"borrows of {_lenders(loans)}, decided was of {_lenders(decision.loans)}"
+
+
+def _lenders(loans: Iterable[Loan]) -> str:
+    return ", ".join(f"{each.reservation} {dict(sorted(each.amounts.items()))}" for each in loans) or "nobody"

@@ -26,6 +26,7 @@ _ALL: Final = (
     Promise(
         "I31", "share-as-stamped", "No quota group uses more than its runtime at the revision that its plan names."
     ),
+    Promise("I35", "lent-comes-back", "Who leaves for quota leaves a group over its runtime, for one within its min."),
     Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),

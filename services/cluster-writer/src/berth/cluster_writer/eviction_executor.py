@@ -27,6 +27,7 @@ from berth.cluster_writer.core.waves import loss
 from berth.cluster_writer.displaced_gangs import DisplacedGangs
 from berth.cluster_writer.eviction_look import Look
 from berth.cluster_writer.eviction_requests import EvictionRequests, Outcome, namespace_of
+from berth.cluster_writer.letting_go import LettingGo
 from berth.contracts import names
 from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
@@ -107,6 +108,7 @@ class EvictionExecutor:
         self._requests = EvictionRequests(api, cluster.book, clock, random)
         self._look = Look(cluster, api, ledger, lease)
         self._displaced = DisplacedGangs(cluster, api)
+        self._letting_go = LettingGo(cluster.book, clock)
         self._begun: dict[str, int] = {}
         self._deleted: dict[str, str] = {}
         self._refusals: dict[str, dict[str, str]] = {}
@@ -121,6 +123,11 @@ class EvictionExecutor:
         """Carry out a nomination of a plan that the Lease names; one that is being carried out goes on as it is."""
         self._begun.setdefault(decision.plan, self._ends)
         self._wake.set()
+
+    @property
+    def letting_go(self) -> frozenset[str]:
+        """The uids of those whose attempt is being raised, which STATE does not show yet."""
+        return self._letting_go.uids()
 
     def moved(self) -> None:
         """The view has changed."""
@@ -260,7 +267,10 @@ class EvictionExecutor:
             **let_go_note(annotations, plan),
             **refusal_note(annotations, refused, self._clock.now()),
         }
+        self._letting_go.asked(seen)
         outcome = await self._requests.patch(seen, {"annotations": notes}, str(seen.version))
+        if outcome.heed not in (Heed.DONE, Heed.REPEAT):
+            self._letting_go.failed(seen)
         if outcome.heed is not Heed.DONE:
             return
         metrics.NOMINATIONS_GIVEN_UP.inc()

@@ -30,6 +30,7 @@ from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, is_by_berth
 from berth.rules.reservation_operating import current_owner_of
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.revocations import is_revocation
 
 Json = Mapping[str, Any]
 Name = tuple[str, str]
@@ -188,7 +189,7 @@ class Evictions:
         if over_s is not None and self._calm.since(over_s) > self._lag_s:
             text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
             self._verdicts.add("I11", subject, f"{who}: {text}")
-        if self._hears_looks:
+        if self._hears_looks and not is_revocation(decision):
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
         self._judge_gang(victim, decision, subject)

@@ -40,6 +40,7 @@ from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.pools import Pools
+from berth.invariants.observer.reclaims import Reclaims
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
@@ -150,6 +151,7 @@ class Observer:
             self._evictions,
             calm,
             self._shares,
+            Reclaims(self.verdicts, self.capacity, self._shares, self._objects["pods"]),
             laws=(
                 SpreadLaw(self._peers, self.verdicts).decided,
                 self._affinity.decided,
@@ -255,7 +257,7 @@ class Observer:
         self._ledger.lost(survivors)
 
     def quota(self, key: str, value: bytes, deleted: bool) -> None:
-        """The next message that QUOTA has stored. Without them I31 is not judged, and quotas by the defaults."""
+        """The next message of QUOTA; without them I31 and I35 are not judged, and quotas by the defaults."""
         self._shares.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:

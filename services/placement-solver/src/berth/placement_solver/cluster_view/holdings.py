@@ -156,8 +156,7 @@ class Holdings:
         self._observers.append(observer)
 
     def _pod(self, name: Name) -> Pod | None:
-        seen = self.book.seen(name)
-        return seen if isinstance(seen, Pod) else None
+        return self.book.pods.get(name)
 
     def _place_of(self, name: Name) -> str:
         """The node of a pod, decided or bound; empty: it has none."""

@@ -135,8 +135,12 @@ class ClassTable:
 
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
-        notes = {name: template.annotations[name] for name in DEVICE_ANNOTATIONS if name in template.annotations}
-        notes |= {name: template.labels[name] for name in DEVICE_LABELS if name in template.labels}
+        annotations, labels = template.annotations, template.labels
+        notes: dict[str, str] = {}
+        if annotations:
+            notes |= {name: annotations[name] for name in DEVICE_ANNOTATIONS if name in annotations}
+        if labels:
+            notes |= {name: labels[name] for name in DEVICE_LABELS if name in labels}
         rules = self._profiles.of(template.scheduler)
         notes |= rules.cores.notes_of(template)
         by_score = rules.decides_by_score

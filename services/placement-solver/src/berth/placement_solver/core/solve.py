@@ -31,7 +31,7 @@ from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Offer, Reservations
 from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
-from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Reserver, Target
+from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Target, reserves
 from berth.placement_solver.core.take_overs.attempt import SolverTrying
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.rules.ports import write_port
@@ -188,7 +188,7 @@ class Solver:
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
         """Place a candidate on one given node, if it fits there exactly."""
-        if candidate.cls.refusals or candidate.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+        if candidate.cls.refusals or candidate.refusals or not self.costs.takes(candidate.cls, row):
             return None
         if not _admitted(candidate.asked, Target(row)) or not self._admitted_beside_nominated(candidate, row):
             return None
@@ -312,7 +312,7 @@ class Solver:
             node=self.nodes.names[row],
             amounts=dict(candidate.cls.requests),
             grants=grants,
-            ports=tuple(map(write_port, candidate.cls.template.host_ports)),
+            ports=tuple(map(write_port, ports)) if (ports := candidate.cls.template.host_ports) else (),
             quota="/".join(candidate.quota) if candidate.quota else "",
             non_preemptible=candidate.non_preemptible,
             reservation=reservation,
@@ -409,9 +409,12 @@ class Solver:
         missing = [gang for gang, minimum in unit.needed.items() if reached[gang] < minimum]
         if not missing:
             sizes = GangRef(name=unit.id, size=len(mine), strict=unit.strict)
+            in_domain = {
+                id(domain): msgspec.structs.replace(sizes, domain=domain)
+                for domain in {id(each): each for each in gathered.values()}.values()
+            }
             for placement in mine:
-                domain = gathered.get(placement.candidate.name)
-                gang_ref = sizes if domain is None else msgspec.structs.replace(sizes, domain=domain)
+                gang_ref = in_domain.get(id(gathered.get(placement.candidate.name)), sizes)
                 placements.append(placement._replace(gang=gang_ref))
             refusals.extend(failed)
             return
@@ -512,7 +515,7 @@ def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None
     """What has to happen before the bind, chosen by the constraints that choose something; None where one cannot."""
     steps: list[Step] = []
     for constraint, query in asked:
-        if isinstance(constraint, Reserver):
+        if reserves(constraint):
             found = constraint.reserve(query, target)
             if isinstance(found, Rejection):
                 return None

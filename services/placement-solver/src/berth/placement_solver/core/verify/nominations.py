@@ -92,7 +92,8 @@ RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod | Reservation]], 
 
 
 def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
-    """Strict gangs that would keep some of their members, but fewer than they need (E9)."""
+    """Strict gangs that would keep some of their members, but fewer than they need (E9); one of which is not known how
+    many it needs, as its PodGroup is gone, needs all."""
     chosen = {victim.uid for victim in victims}
     judged: set[str] = set()
     for victim in victims:
@@ -102,12 +103,13 @@ def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
         judged.add(gang_id)
         who = f"victim {victim.namespace}/{victim.name}"
         gang, config = view.gangs.gangs.get(gang_id), settings_of(gang_id, view)
-        if gang is None or (victim.namespace, victim.name) not in gang.children or config is None:
+        if gang is None or (victim.namespace, victim.name) not in gang.children:
             yield f"{who} belongs to a strict gang that is not Berth's"
             continue
         left = sum(1 for pod in _staying(gang_id, view) if pod.uid not in chosen)
-        if left and left < (config.min_member or left + 1):
-            yield f"{who} leaves {left} of its gang {gang_id}, which needs {config.min_member}"
+        minimum = config.min_member if config is not None else None
+        if left and (minimum is None or left < minimum):
+            yield f"{who} leaves {left} of its gang {gang_id}, which needs {minimum or 'all'}"
 
 
 def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:

@@ -142,9 +142,14 @@ class Verifier:
     def _reclaim_problems(
         self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
     ) -> list[str]:
+        used_of = self._quotas.used_of(self._cluster)
+        payers = {
+            (tree, name) for claim in held_by(victims, self._cluster) for tree, _, name in [claim.quota.rpartition("/")]
+        }
+        used = {key: dict(used_of(key)) for key in payers}
         with self._charged(nominated_beside(claims, displaced, self._cluster)):
-            used = self._quotas.used_of(self._cluster)
-            return list(reclaim_problems(claims, victims, self._cluster, used))[:PROBLEMS_MAX]
+            problems = reclaim_problems(claims, victims, self._cluster, used_of, lambda key: used.get(key, {}))
+            return list(problems)[:PROBLEMS_MAX]
 
     def _check_without(
         self,
@@ -181,13 +186,15 @@ class Verifier:
         nominated = nominated_beside(claims, displaced, self._cluster)
         seen: set[str] = set()
         by_node: dict[str, list[Claim]] = {}
+        before: Claim | None = None
         for claim in claims:
             if claim.uid in seen:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
             is_handed = hands_over or is_handed_over(claim, self._cluster)
-            texts = object_problems(claim, self._cluster, is_handed_over=is_handed)
+            texts = object_problems(claim, self._cluster, before, is_handed_over=is_handed)
             problems += [f"{_name(claim)}: {text}" for text in texts]
+            before = claim
             texts = turn_problems(claim, self._cluster, nominates=nominates)
             problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)
