@@ -28,7 +28,7 @@ from berth.placement_solver.core.displacers.seam import Nobody, Proposal
 from berth.placement_solver.core.plan import Candidate, Refusal
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.preempting import Preempting, alone
+from berth.placement_solver.preempting import Preempting, by_itself
 from berth.rules.eviction_notes import Nominated, nomination_note
 
 SCHEDULER: Final = "default-scheduler"
@@ -141,7 +141,7 @@ class BerthSide:
 
     def _preempt(self, refusal: Refusal, answer: Answer) -> Answer:
         """Who leaves for a refused pod, as a round proposes it; and what is as good, whatever node is tried first."""
-        refused = alone(refusal)
+        refused = by_itself(refusal)
         if not self._preempting.concerns(refused):
             return answer
         found = self._preempting.propose(refused, "plan")

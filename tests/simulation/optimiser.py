@@ -9,10 +9,15 @@ from __future__ import annotations
 import random
 from typing import Final, Protocol
 
+import numpy as np
+
+from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
-from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.optimiser import Answer, Problem
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.shell import main as solver
+from berth.rules.job_preemption.first import first_plan
+from berth.rules.job_preemption.problem import JobProblem, MemberClass
 from berth.runtime import Context
 
 NOTHING: Final = 0.2
@@ -34,17 +39,44 @@ class ChanceOptimiser:
     def warm_up(self) -> None:
         """Always warm."""
 
-    async def solve(self, problem: JointProblem) -> Answer | None:
+    async def solve(self, problem: Problem) -> Answer | None:
         """Something, after a while."""
         rng = self._rng
         await self._clock.sleep(rng.choice(TAKES_S) * rng.uniform(0.5, 1.5))
         drawn = rng.random()
         if drawn < NOTHING:
             return None
+        if isinstance(problem, LeavingProblem):
+            return _leaving(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         return Answer(_nonsense(problem, rng) if drawn < NOTHING + NONSENSE else _packed(problem, rng))
 
     async def stop(self) -> None:
         """Nothing is held."""
+
+
+def _leaving(problem: LeavingProblem, rng: random.Random, *, is_nonsense: bool) -> Answer | None:
+    """Who leaves for a job: anybody, or what a plan says to which other ones are dear."""
+    if is_nonsense:
+        places = [[rng.randrange(2) for _ in problem.free] for _ in problem.members]
+        return Answer(places, units=[unit for unit in range(len(problem.price)) if rng.random() < 0.5])
+    nodes = range(len(problem.free))
+    columns = len(problem.free[0]) if problem.free else 0
+    plan = first_plan(
+        JobProblem(
+            free=np.array(problem.free, np.int64),
+            pod_node=np.array(problem.pod_node, np.int64),
+            pod_unit=np.array(problem.pod_unit, np.int64),
+            pod_amounts=np.array(problem.pod_amounts, np.int64).reshape(-1, columns),
+            price=np.array([rng.randrange(1, 9) for _ in problem.price], np.int64),
+            node_cost=np.array([rng.randrange(9) for _ in nodes], np.int64),
+            classes=tuple(
+                MemberClass(np.array(request, np.int64), members, np.isin(nodes, rows))
+                for request, members, rows in zip(problem.requests, problem.members, problem.rows, strict=True)
+            ),
+            order=tuple(kind for kind, members in enumerate(problem.members) for _ in range(members)),
+        )
+    )
+    return Answer([each.tolist() for each in plan.places], units=list(plan.units)) if plan is not None else None
 
 
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:

@@ -108,6 +108,14 @@ def half_a_gang_leaves() -> Planted:
     )
 
 
+def half_a_gang_is_served() -> Planted:
+    """Others leave for a gang that has lost a member, as if they had begun to before."""
+    return together(
+        patch.object(evictions, "_has_begun", lambda *_: True),
+        patch.object(eviction_executor, "goes_on", lambda *_: True),
+    )
+
+
 def freed_for_anybody() -> Planted:
     """A nomination holds nothing."""
     real = Nominated.__init__

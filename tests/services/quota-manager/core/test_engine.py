@@ -402,7 +402,7 @@ def test_runtimes_keep_the_promises(history, scales):
 
 
 def _without_guarantees(step):
-    """What is guaranteed is kept even above the total, and above the max; a min that is not scaled is above the total."""
+    """What is guaranteed is kept even above the total, and above the max; so is a min that is not scaled."""
     if step[0] != "quotas":
         return step
     return "quotas", [replace(spec, guarantees=False, keeps_min=False) for spec in step[1]]

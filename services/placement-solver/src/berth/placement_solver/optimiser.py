@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from berth.placement_solver import metrics
+from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
 from berth.telemetry import get_logger
 
@@ -32,12 +33,19 @@ START_TIMEOUT_S = 60.0
 CHILD = (sys.executable, "-m", "berth.placement_solver.optimiser_child")
 
 
+Problem = JointProblem | LeavingProblem
+
+
 class Answer(msgspec.Struct, frozen=True):
-    """What the child answers; no counts when it found nothing."""
+    """What the child answers; no counts when it found nothing.
+
+    `counts` are by item or class, and node; `units` those that leave for that.
+    """
 
     counts: list[list[int]] | None
     worth: float = 0.0
     gap: float = -1.0
+    units: list[int] = []
 
 
 class JointSolver(Protocol):
@@ -47,7 +55,7 @@ class JointSolver(Protocol):
         """There will be problems soon."""
         ...
 
-    async def solve(self, problem: JointProblem) -> Answer | None:
+    async def solve(self, problem: Problem) -> Answer | None:
         """An answer with counts; None when there is none in time."""
         ...
 
@@ -91,7 +99,7 @@ class Optimiser:
             log.warning("the optimiser does not start", error=f"{type(error).__name__}: {error}")
             await self._kill()
 
-    async def solve(self, problem: JointProblem) -> Answer | None:
+    async def solve(self, problem: Problem) -> Answer | None:
         """The child's answer; None when it has none in time, or is not up yet."""
         if not self.is_ready or self._child is None or self._child.stdin is None:
             self.warm_up()

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from berth.placement_solver.core.joint import model
-from berth.placement_solver.core.joint.problem import JointProblem
-from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.core.joint import leaving_model, model
+from berth.placement_solver.core.joint.leaving import LeavingProblem
+from berth.placement_solver.optimiser import Answer, Problem
 
 _LENGTH = struct.Struct("!I")
 _PR_SET_PDEATHSIG = 1
@@ -32,10 +32,16 @@ def main() -> int:
     _write(sink, Answer(None))
     while len(head := source.read(_LENGTH.size)) == _LENGTH.size:
         data = source.read(_LENGTH.unpack(head)[0])
-        problem = msgspec.msgpack.decode(data, type=JointProblem)
-        found = model.solve(problem)
-        _write(sink, Answer(None) if found is None else Answer(found.counts, found.worth, found.gap))
+        _write(sink, _answer(msgspec.msgpack.decode(data, type=Problem)))
     return 0
+
+
+def _answer(problem: Problem) -> Answer:
+    if isinstance(problem, LeavingProblem):
+        plan = leaving_model.solve(problem)
+        return Answer(None) if plan is None else Answer(plan.places, gap=plan.gap, units=plan.units)
+    found = model.solve(problem)
+    return Answer(None) if found is None else Answer(found.counts, found.worth, found.gap)
 
 
 def _write(sink: BinaryIO, answer: Answer) -> None:

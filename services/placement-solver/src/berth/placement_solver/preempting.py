@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 from berth.contracts.state import Pod
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.displacers.registry import UNCONDITIONAL
+from berth.placement_solver.core.displacers.advice import Advice
+from berth.placement_solver.core.displacers.registry import GATHERING, UNCONDITIONAL
 from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
 from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.solve import Trial, alone
 from berth.placement_solver.core.verify import Verifier
 from berth.rules.eviction_notes import refused_victims
 from berth.telemetry import get_logger
@@ -49,8 +50,6 @@ class Preempting:
         """Whether others might leave for these: nothing but capacity that others have keeps it from them."""
         cluster = self._cluster
         candidates = refused.unit.candidates
-        if candidates and candidates[0].cls.rules.gathers(refused.unit):
-            return False  # displacers know nothing of where members lie to each other
         for each in candidates:
             if cluster.turn(each.object) is not Turn.ANYHOW or self._is_waited_for(each.name):
                 return False
@@ -59,10 +58,14 @@ class Preempting:
         return bool(self._displacers(refused))
 
     def _displacers(self, refused: Refused) -> list[Displacer]:
+        candidates = refused.unit.candidates
+        gathers = bool(candidates) and candidates[0].cls.rules.gathers(refused.unit)
         return [
             each
             for each in self._cluster.displacers
-            if (not self._only_unconditional or each.name in UNCONDITIONAL) and each.concerns(refused)
+            if (not self._only_unconditional or each.name in UNCONDITIONAL)
+            and (not gathers or each.name in GATHERING)
+            and each.concerns(refused)
         ]
 
     def _is_waited_for(self, name: Name) -> bool:
@@ -75,8 +78,8 @@ class Preempting:
         others = (each for each in cluster.capacity.nominated.on(own.claim.node) if each.name != name)
         return any(cluster.book.remaining_victims(each) for each in others)
 
-    def propose(self, refused: Refused, plan: str) -> Proposal | Nobody | Free:
-        """A verified proposal for who was refused."""
+    def propose(self, refused: Refused, plan: str, advice: Advice | None = None) -> Proposal | Nobody | Free:
+        """A verified proposal for who was refused; `advice` answers the question of the one before."""
         cluster = self._cluster
         unread = cluster.eviction_inputs.unread
         if unread:
@@ -90,11 +93,14 @@ class Preempting:
         refused = Refused(unit, now.refusals)
         # Its quota may have been used up since it was refused, for one.
         displacers = self._displacers(refused)
-        asking = Asking(plan, self._random.randrange(OFFSET_MAX), self._may_not_go(unit), cluster.now_ms / 1_000)
+        offset = self._random.randrange(OFFSET_MAX)
+        asking = Asking(plan, offset, self._may_not_go(unit), cluster.now_ms / 1_000, advice)
         said, again = "", False
         for displacer in displacers:
             found = displacer.propose(refused, asking)
             if isinstance(found, Proposal):
+                if not unit.needed:
+                    found = found._replace(placements=tuple(alone(each) for each in found.placements))
                 return found if self._is_agreed(found, plan) else Nobody()
             said, again = said or found.message, again or found.again
         self._forget_what_nobody_could_have(refused, displacers, asking)
@@ -140,7 +146,7 @@ class Preempting:
         if len(found.placements) == 1:
             return False
         claims = [placement.claim for placement in found.placements]
-        spare = self._verifier.spare_victim(claims, found.victims, found.displaced)
+        spare = self._verifier.spare_victim(claims, found.victims, found.displaced, found.reason)
         if spare is not None:
             log.info("a victim of a gang may as well stay: nobody leaves", victim=f"{spare.namespace}/{spare.name}")
         return spare is not None
@@ -155,11 +161,11 @@ def refused_together(units: Sequence[Unit], solution: Solution) -> Iterator[Refu
         if unit.needed and len(found) == len(unit.candidates):
             yield Refused(unit, tuple(found))
         else:
-            yield from (alone(refusal) for refusal in found)
-    yield from map(alone, of.values())
+            yield from (by_itself(refusal) for refusal in found)
+    yield from map(by_itself, of.values())
 
 
-def alone(refusal: Refusal) -> Refused:
+def by_itself(refusal: Refusal) -> Refused:
     """One that was refused by itself."""
     candidate: Candidate = refusal.candidate
     return Refused(Unit(candidate.object.uid, (candidate,)), (refusal,))

@@ -19,6 +19,7 @@ from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of, nominating
+from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
@@ -27,9 +28,11 @@ from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.improving import Improving
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
+from berth.placement_solver.revoking import Revoking
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
@@ -75,17 +78,29 @@ class Rounds:
         self._random = random
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
+        self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._preempting = Preempting(cluster, verifier, random, only_unconditional=not preempts)
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
+        self._revoking = Revoking(
+            cluster,
+            verifier,
+            self._committer,
+            self.readiness,
+            self._event_publisher,
+            clock,
+            random,
+            revokes=preempts,
+        )
         self._woken_at = float("-inf")
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def has_work(self) -> bool:
         """A round would find something to plan."""
-        answered = self._thinking is not None and self._thinking.is_answered
+        others = (self._thinking, self._improving)
+        answered = any(each is not None and each.is_answered for each in others)
         return answered or self.cluster.queue.has_ready(self.cluster.now)
 
     def tell_time(self) -> None:
@@ -111,6 +126,9 @@ class Rounds:
         self.tick()
         if self._thinking is not None and self._thinking.is_answered:
             await self._decide_answered(*self._thinking.take())
+            return True
+        if self._improving is not None and self._improving.is_answered:
+            await self._nominate_answered(*self._improving.take())
             return True
         started = self._clock.monotonic()
         units, held_back = cluster.batch(self.back_off.batch)
@@ -151,26 +169,26 @@ class Rounds:
             await self._announce(plan, solution, started)
         proposals = 0
         for refused in refused_together(units, solution):
-            if self._preempting is None or not self._preempting.concerns(refused):
+            if not self._preempting.concerns(refused):
                 await self._refuse(refused.refusals)
             elif proposals < PROPOSALS_MAX:
                 proposals += 1
-                await self._preempt(self._preempting, refused)
+                await self._preempt(refused)
             else:
                 self._make_ready(refused)
 
     # --- preemption --------------------------------------------------------------------------------------------------
 
-    async def _preempt(self, preempting: Preempting, refused: Refused) -> None:
+    async def _preempt(self, refused: Refused, advice: Advice | None = None, *, asks: bool = True) -> None:
         """Make others leave for those that were refused, under a plan of its own; or refuse them, and say why nobody
-        leaves."""
+        leaves. `asks`: the optimiser may be asked first whether less will do."""
         still = [self._refused(refusal) for refusal in refused.refusals]
         if any(waiting is None for waiting in still) or not self.readiness.may_plan():
             self._make_ready(refused)
             return
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
-        found = preempting.propose(refused, plan)
+        found = self._preempting.propose(refused, plan, advice)
         if isinstance(found, Free):
             self._make_ready(refused)
             return
@@ -179,6 +197,8 @@ class Rounds:
             for waiting in still if found.again else ():
                 if waiting is not None:
                     self.cluster.queue.try_again(waiting, self.cluster.now)
+            return
+        if asks and self._improves(refused, found):
             return
         solution = Solution(found.placements, ())
         outcome = await self._commit(plan, solution, trial, found)
@@ -210,9 +230,25 @@ class Rounds:
     def _asks(self, units: Sequence[Unit], solution: Solution, trial: Trial) -> bool:
         """Whether the optimiser is asked about a batch: it is decided in a later round then."""
         thinking = self._thinking
-        if thinking is None or thinking.is_busy or not is_contended(units, solution):
+        if thinking is None or self._is_optimiser_busy or not is_contended(units, solution):
             return False
         return thinking.start(units, solution, trial)
+
+    def _improves(self, refused: Refused, found: Proposal) -> bool:
+        """Whether the optimiser is asked for a cheaper plan of who leaves: a later round nominates then."""
+        if self._improving is None or self._is_optimiser_busy or found.question is None:
+            return False
+        self._improving.start(refused, found.question)
+        return True
+
+    @property
+    def _is_optimiser_busy(self) -> bool:
+        return any(each is not None and each.is_busy for each in (self._thinking, self._improving))
+
+    async def _nominate_answered(self, refused: Refused, advice: Advice | None) -> None:
+        """Make others leave for the job that the optimiser was asked about, on what there is now."""
+        if self._is_current(refused.unit):
+            await self._preempt(refused, advice, asks=False)
 
     async def _decide_answered(self, question: Question, answer: Answer | None, kept: set[Name]) -> None:
         """Decide the batch that the optimiser was asked about, on what there is now."""
@@ -245,10 +281,15 @@ class Rounds:
         metrics.IMPROVED.inc()
         return joint
 
+    async def revoke(self) -> None:
+        """Have groups give back that have been over their runtime for too long; between two rounds."""
+        await self._revoking.look()
+
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""
-        if self._thinking is not None:
-            await self._thinking.stop()
+        for each in (self._thinking, self._improving):
+            if each is not None:
+                await each.stop()
 
     # --- what is ours, and may be decided ----------------------------------------------------------------------------
 

@@ -33,7 +33,12 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         int, Meta(ge=1 << 20, description="most memory in bytes for what classes of pods keep for each node, in all")
     ] = 512 << 20
     optimiser_budget_s: Annotated[
-        float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
+        float,
+        Meta(
+            ge=0,
+            le=60,
+            description="time for the optimiser on a contended batch, or on who leaves for a gang; 0 switches it off",
+        ),
     ] = 2.0
     hand_off: HandOff = HAND_OFF
     preemption: Annotated[

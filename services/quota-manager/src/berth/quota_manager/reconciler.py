@@ -19,6 +19,7 @@ from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import Frame, PublishedGroups, frame_message, with_figures
 from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
+from berth.quota_manager.core.overuse import Overuse, dated
 from berth.quota_manager.core.quota_state import state_text
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
 from berth.quota_manager.core.standing import standing
@@ -60,6 +61,7 @@ class Reconciler:
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
         self.loans = Loans()
+        self._overuse = Overuse()
         self._loans_due = started
         self._interval_s = interval_s
         self.maker = Maker(interval_s, retry_s)
@@ -210,6 +212,8 @@ class Reconciler:
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
             group = groups[name]
+            if self._overuse.has_turned(group):
+                self._limits.add(name)
             if not group.is_detached:
                 self.alarms.measure(name, group.used, group.runtime, now)
             else:
@@ -224,6 +228,7 @@ class Reconciler:
             self._trees = {name: group.tree for name, group in groups.items()}
             self.pace.keep(groups)
             self.alarms.forget_all_but(groups)
+            self._overuse.forget_all_but(groups)
             return
         for name in settled.shapes:
             group, tree = groups.get(name), self._trees.pop(name, None)
@@ -236,6 +241,7 @@ class Reconciler:
                 self._written_ms.pop(name, None)
                 self._frames.pop(name, None)
                 self.alarms.forget(name)
+                self._overuse.forget(name)
 
     def _gather_problems(self, moved: Iterable[str]) -> None:
         """What is wrong with the trees, then what admission would have refused; what both say is said once."""
@@ -283,6 +289,7 @@ class Reconciler:
                 frame = self._frames[name] = self._frame(group)
             key, wrong = frame.key, problems.get(frame.object, [])
             wanted = with_figures(frame.message, group, wrong, uses_runtime=self._rules.uses_runtime)
+            wanted = dated(wanted, group, self.published_groups.messages.get(key), now_ms)
             demand_too = everything or name in self._demand
             message = self.published_groups.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
             if message is not None:

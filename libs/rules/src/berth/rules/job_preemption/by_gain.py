@@ -7,8 +7,8 @@ their leaving makes the members, beside their own price.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
@@ -19,20 +19,11 @@ PICKS_MAX: Final = 16
 ROWS_MAX: Final = 200
 
 
-class Gain(NamedTuple):
-    """A gang that might leave: by how much that would make the members cheaper, its price taken off."""
-
-    unit: int
-    gain: float
-    price: float
-
-
 class Ground:
     """A problem as plans are looked for on it: pods by node, and the gangs by unit."""
 
-    def __init__(self, problem: JobProblem, *, is_exact: bool = False) -> None:
+    def __init__(self, problem: JobProblem) -> None:
         self.problem = problem
-        self.is_exact = is_exact
         single = problem.is_single[problem.pod_unit]
         self.singles: list[list[int]] = [[] for _ in range(len(problem.free))]
         self.pods_of: dict[int, list[int]] = {}
@@ -46,8 +37,8 @@ class Ground:
         self.price = problem.price.astype(np.float64)
         self.pod_price = self.price[problem.pod_unit]
 
-    def plan(self, gangs: Iterable[int]) -> tuple[JobPlan | None, list[float]]:
-        """The plan for which these gangs leave, and what a member of each class makes there; None: it does not do."""
+    def plan(self, gangs: Iterable[int]) -> JobPlan | None:
+        """The plan for which these gangs leave; None: it does not do."""
         problem = self.problem
         gone = sorted(set(gangs))
         free = problem.free.copy()
@@ -55,56 +46,31 @@ class Ground:
             pods = self.pods_of[unit]
             np.add.at(free, problem.pod_node[pods], problem.pod_amounts[pods])
         places = [np.zeros(len(free), np.int64) for _ in problem.classes]
-        prices = [0.0] * len(problem.classes)
         units: set[int] = set(gone)
         left: set[int] = set()
         for kind in self.largest_first():
             cls = problem.classes[kind]
             rows = np.flatnonzero(cls.nodes)
             table = self.rows(free, rows, left, cls)
-            cost = table.cost(self.most(cls), is_exact=self.is_exact)
-            total, counts, prices[kind] = spread(cost, cls.members, ROWS_MAX)
+            cost = table.cost(self.most(cls))
+            total, counts, _ = spread(cost, cls.members, ROWS_MAX)
             if not np.isfinite(total):
-                return None, [float("inf")] * len(prices)
+                return None
             for at in np.flatnonzero(counts).tolist():
                 leaving = table.leaving(at, int(counts[at]))
                 free[rows[at]] += problem.pod_amounts[leaving].sum(axis=0) - counts[at] * cls.request
                 left.update(leaving)
                 units.update(problem.pod_unit[leaving].tolist())
             places[kind][rows] = counts
-        return needed_plan(problem, places, units), prices
+        return needed_plan(problem, places, units)
 
-    def gains(self, gangs: Iterable[int], prices: list[float]) -> list[Gain]:
-        """What it would bring that each further gang leaves, at these prices of a member; the best first."""
-        problem = self.problem
-        gone = set(gangs)
-        free = problem.free.copy()
-        for unit in gone:
-            np.add.at(free, problem.pod_node[self.pods_of[unit]], problem.pod_amounts[self.pods_of[unit]])
-        found: dict[int, float] = {}
-        for cls, price in zip(problem.classes, prices, strict=True):
-            value = price if np.isfinite(price) else float(self.price.sum() + 1)
-            most = self.most(cls)
-            units, nodes, after = self.without_gangs(cls, most, free, gone)
-            before = _worth(self.rows(free, nodes, set(), cls).cost(most), value)
-            better = _worth(after, value) - before
-            for unit, gain in enumerate(np.bincount(units, better).tolist() if units.size else ()):
-                if gain > 0:
-                    # No more than there are members counts.
-                    found[unit] = found.get(unit, 0.0) + min(gain, value * cls.members)
-        listed = [Gain(unit, gain - self.price[unit], self.price[unit]) for unit, gain in found.items()]
-        return sorted(listed, key=lambda each: (-(each.gain / max(each.price, 1.0)), each.unit))
-
-    def without_gangs(
-        self, cls: MemberClass, most: int, free: Ints | None = None, gone: Collection[int] = ()
-    ) -> tuple[Ints, Ints, Floats]:
-        """For each gang that has not gone, on each of its nodes: what members cost there once that gang has."""
-        free = self.problem.free if free is None else free
-        units, nodes = self._places_of_gangs(gone)
+    def without_gangs(self, cls: MemberClass, most: int) -> tuple[Ints, Ints, Floats]:
+        """For each gang, on each of its nodes: what members cost there once that gang has gone."""
+        units, nodes = self._places_of_gangs()
         able = cls.nodes[nodes]
         units, nodes = units[able], nodes[able]
         pods = [self.singles[node] for node in nodes.tolist()]
-        left = free[nodes] + self._freed(units, nodes)
+        left = self.problem.free[nodes] + self._freed(units, nodes)
         rows = Rows(left, pods, self.problem.pod_amounts, self.pod_price, cls.request)
         return units, nodes, rows.cost(most)
 
@@ -132,15 +98,8 @@ class Ground:
         able = (emptied[:, wanted] // cls.request[wanted]).min(axis=1)
         return int(min(cls.members, ON_NODE_MAX, max(able.max(initial=0), 1)))
 
-    def _places_of_gangs(self, gone: Collection[int]) -> tuple[Ints, Ints]:
-        pairs = sorted(
-            {
-                (unit, int(self.problem.pod_node[pod]))
-                for unit, pods in self.pods_of.items()
-                if unit not in gone
-                for pod in pods
-            }
-        )
+    def _places_of_gangs(self) -> tuple[Ints, Ints]:
+        pairs = sorted({(unit, int(self.problem.pod_node[pod])) for unit, pods in self.pods_of.items() for pod in pods})
         made = np.array(pairs, np.int64).reshape(-1, 2)
         return made[:, 0], made[:, 1]
 
@@ -159,11 +118,10 @@ def by_gain(problem: JobProblem) -> JobPlan | None:
     """A plan at once."""
     ground = Ground(problem)
     gangs = _worth_it(ground)
-    alone, _ = ground.plan(())
+    alone = ground.plan(())
     if not gangs:
         return alone
-    with_gangs, _ = ground.plan(gangs)
-    return cheaper(alone, with_gangs)
+    return cheaper(alone, ground.plan(gangs))
 
 
 def _worth_it(ground: Ground) -> set[int]:

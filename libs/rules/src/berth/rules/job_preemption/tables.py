@@ -34,7 +34,7 @@ class Rows:
         self._amounts = np.concatenate([amounts[:, self._wanted], np.zeros((1, self._wanted.size), np.int64)])
         self._price = np.append(price, 0.0)
 
-    def cost(self, most: int, *, is_exact: bool = False) -> Floats:
+    def cost(self, most: int) -> Floats:
         """Rows x (0 to `most`) members: the price of who has to leave; inf where it cannot be done."""
         if not len(self._free):
             return np.zeros((0, most + 1))
@@ -46,8 +46,6 @@ class Rows:
         if self._at.shape[1] > 1:
             dense_last = np.argsort(-price / np.maximum(weight, 1e-9), axis=1, kind="stable")
             found = np.minimum(found, self._greedy(most, dense_last))
-        if is_exact and 0 < self._at.shape[1] <= EXACT_MAX:
-            found = np.minimum(found, self._subsets(most))
         return found
 
     def leaving(self, row: int, count: int) -> list[int]:
@@ -69,13 +67,14 @@ class Rows:
             if best is None or self._price[gone].sum() < self._price[best].sum():
                 best = gone
         if len(pods) <= EXACT_MAX:
-            need = count * self._request - self._free[row]
-            for mask in range(1 << len(pods)):
-                some = [pod for at, pod in enumerate(pods) if mask >> at & 1]
-                if self._price[some].sum() < self._price[best].sum() and np.all(
-                    self._amounts[some].sum(axis=0) >= need
-                ):
-                    best = some
+            freed, price = np.zeros((1, self._wanted.size), np.int64), np.zeros(1)
+            for pod in pods:
+                freed = np.concatenate([freed, freed + self._amounts[pod]])
+                price = np.concatenate([price, price + self._price[pod]])
+            price[np.any(freed < count * self._request - self._free[row], axis=1)] = np.inf
+            mask = int(price.argmin())
+            if best is None or price[mask] < self._price[best].sum():
+                best = [pod for at, pod in enumerate(pods) if mask >> at & 1]
         return best or []
 
     def _greedy(self, most: int, keep_order: Ints) -> Floats:
@@ -93,21 +92,6 @@ class Rows:
             cost += np.where(can_stay, 0.0, self._price[at[:, step]][:, None])
         cost[:, 0] = 0.0
         return cost
-
-    def _subsets(self, most: int) -> Floats:
-        rows, width = self._at.shape
-        freed = np.broadcast_to(self._free[:, None, :], (rows, 1, self._wanted.size))
-        price = np.zeros((rows, 1))
-        for step in range(width):
-            amounts = self._amounts[self._at[:, step]][:, None, :]
-            freed = np.concatenate([freed, freed + amounts], axis=1)
-            price = np.concatenate([price, price + self._price[self._at[:, step]][:, None]], axis=1)
-        able = (freed // np.maximum(self._request, 1)).min(axis=2, initial=most)
-        found = np.full((rows, most + 1), np.inf)
-        for count in range(1, most + 1):
-            found[:, count] = np.where(able >= count, price, np.inf).min(axis=1)
-        found[:, 0] = 0.0
-        return found
 
 
 def spread(cost: Floats, wanted: int, rows_max: int) -> tuple[float, Ints, float]:

@@ -86,8 +86,6 @@ def problems_of(args: ElasticQuotaArgs, path: str) -> Iterator[Problem]:
     if not args.quota_group_namespace or len(args.quota_group_namespace) > NAMESPACE_MAX:
         yield Problem(field=f"{path}.quotaGroupNamespace", message=f"must have 1 to {NAMESPACE_MAX} characters")
     yield from _said_elsewhere(args, path)
-    if args.monitor_all_quotas:
-        yield Problem(field=f"{path}.monitorAllQuotas", message="is not built")
     if args.hook_plugins:
         message = "plug-ins that are compiled into Koordinator cannot be run here"
         yield Problem(field=f"{path}.hookPlugins", message=message)

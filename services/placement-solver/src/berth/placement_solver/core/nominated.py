@@ -21,12 +21,15 @@ class Nominated:
         self._apply = apply
         self._holding = Nominations()
         self._released: dict[Name, Nomination] = {}
+        self._left_out: set[Name] = set()
 
     def __bool__(self) -> bool:
         return bool(self._holding)
 
     def on_change(self, nomination: Nomination, stands: bool) -> None:
-        """The book's word: a nomination stands from now on, or no longer."""
+        """The book's word: a nomination stands from now on, or no longer. A group that gives back takes nothing."""
+        if not nomination.claim.node:
+            return
         if stands:
             self._holding.set(nomination.name, nomination)
             self._apply(nomination.claim, 1)
@@ -85,17 +88,20 @@ class Nominated:
 
     @contextmanager
     def without_lower(self, priority: int, besides: Collection[Nomination] = ()) -> Iterator[None]:
-        """Without the nominations of lower pods that STATE alone shows; `besides` are left out already."""
-        taken_out = {each.name for each in besides}
+        """Without the nominations of lower pods that STATE alone shows; `besides` are left out already, and so may
+        others be around this."""
+        taken_out = {*self._left_out, *(each.name for each in besides)}
         lower = [
             each
             for each in self._holding
             if each.decision is None and each.priority < priority and each.name not in taken_out
         ]
+        self._left_out.update(each.name for each in lower)
         for each in lower:
             self._apply(each.claim, -1)
         try:
             yield
         finally:
+            self._left_out.difference_update(each.name for each in lower)
             for each in lower:
                 self._apply(each.claim, 1)

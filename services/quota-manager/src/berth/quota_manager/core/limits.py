@@ -126,7 +126,9 @@ class PublishedGroups:
         message = self._placed(wanted, self._last.get(wanted.name), revision)
         if renews or known is None or _says_otherwise(known, message):
             pass
-        elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
+        elif known.over_since_ms != wanted.over_since_ms or (
+            demand_too and (known.request, known.problems) != (wanted.request, wanted.problems)
+        ):
             message = msgspec.structs.replace(message, revision=known.revision)
         else:
             return None
@@ -161,7 +163,13 @@ class PublishedGroups:
 
 def _says_otherwise(known: QuotaGroup, wanted: QuotaGroup) -> bool:
     """Whether they differ in more than what may change under one revision."""
-    same = msgspec.structs.replace(wanted, revision=known.revision, request=known.request, problems=known.problems)
+    same = msgspec.structs.replace(
+        wanted,
+        revision=known.revision,
+        request=known.request,
+        problems=known.problems,
+        over_since_ms=known.over_since_ms,
+    )
     return same != known
 
 

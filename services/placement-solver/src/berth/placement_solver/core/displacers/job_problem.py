@@ -9,6 +9,7 @@ import numpy as np
 
 from berth.contracts.names import GPU_CORE, LABEL_QUESTIONED_OBJECT
 from berth.placement_solver.core.devices import GPU
+from berth.placement_solver.core.displacers.advice import Advice, JobQuestion
 from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit
 from berth.placement_solver.core.nodes import PODS, Nodes
 from berth.placement_solver.core.plan import Candidate
@@ -16,7 +17,9 @@ from berth.placement_solver.core.seams import Mask, RowArray
 from berth.rules.devices.columns import CORE
 from berth.rules.job_preemption.as_reference import Removable as OnNode
 from berth.rules.job_preemption.as_reference import node_costs, ranks
-from berth.rules.job_preemption.problem import Ints, JobProblem, MemberClass
+from berth.rules.job_preemption.first import first_plan
+from berth.rules.job_preemption.problem import Ints, JobPlan, JobProblem, MemberClass, cheaper, needed_plan
+from berth.rules.network_topology.capacity import slots_in_order
 from berth.transaction.claims import Claim
 
 PERCENT: Final = -1
@@ -30,6 +33,52 @@ class Written(NamedTuple):
     rows: RowArray
     members: tuple[tuple[Candidate, ...], ...]
     units: tuple[LeavingUnit, ...]
+
+
+class Draft(NamedTuple):
+    """A plan, and the problem that it is one of. `is_open`: there may be a cheaper one."""
+
+    written: Written
+    plan: JobPlan
+    is_open: bool = False
+
+
+class Writer(NamedTuple):
+    """All that a problem is written from but the nodes that are asked about; see `write_problem`."""
+
+    members: tuple[tuple[Candidate, ...], ...]
+    nodes: Nodes
+    units: tuple[LeavingUnit, ...]
+    dear: frozenset[str]
+
+    def write(self, able: Sequence[Mask]) -> Written:
+        """The problem on these nodes, without the units that have nobody there."""
+        names = {self.nodes.names[row] for row in np.flatnonzero(np.logical_or.reduce(list(able))).tolist()}
+        units = [unit for unit in self.units if any(each.pod.node in names for each in unit.leavers)]
+        return write_problem(self.members, able, self.nodes, units, self.dear)
+
+
+def drafted(written: Written, nodes: Nodes, advice: Advice | None) -> Draft | None:
+    """The cheapest plan at hand, be it advised; None: there is none."""
+    plans = [first_plan(written.problem), advised(advice, written, nodes.names) if advice is not None else None]
+    plan = cheaper(*plans)
+    return Draft(written, plan, is_open=len(plan.units) > 1) if plan is not None else None
+
+
+def emptied_slots(written: Written, kinds: Sequence[int]) -> Ints:
+    """How many members each node takes once everybody who might leave has left it; `kinds` is the class of each, in
+    the order in which they come."""
+    problem = written.problem
+    emptied = problem.free.copy()
+    np.add.at(emptied, problem.pod_node, problem.pod_amounts)
+    of_class = {some[0].cls.index: cls for some, cls in zip(written.members, problem.classes, strict=True)}
+    asked = np.stack([of_class[kind].request for kind in kinds])
+    able = np.logical_or.reduce([cls.nodes for cls in problem.classes])
+    columns = [column for column in range(emptied.shape[1]) if asked[:, column].any()]
+    slots = slots_in_order(
+        [asked[:, column] for column in columns], [np.clip(emptied[:, column], 0, None) for column in columns]
+    )
+    return np.where(able, slots if columns else len(kinds), 0)
 
 
 def classes_of(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
@@ -78,6 +127,37 @@ def write_problem(
         order=_order(members),
     )
     return Written(problem, rows, tuple(members), tuple(units))
+
+
+def question_of(written: Written, plan: JobPlan, names: Sequence[str]) -> JobQuestion:
+    """What may be asked about a plan; `names` are those of all rows of nodes."""
+    return JobQuestion(
+        written.problem,
+        plan,
+        tuple(names[row] for row in written.rows.tolist()),
+        tuple(tuple(each.name for each in some) for some in written.members),
+        tuple(frozenset(each.pod.uid for each in unit.everybody) for unit in written.units),
+    )
+
+
+def advised(advice: Advice, written: Written, names: Sequence[str]) -> JobPlan | None:
+    """The plan that an advice means by now; None: it is none any more."""
+    at = {names[row]: index for index, row in enumerate(written.rows.tolist())}
+    places = []
+    for cls, some in zip(written.problem.classes, written.members, strict=True):
+        counts = np.zeros(len(at), np.int64)
+        for each in some:
+            index = at.get(advice.nodes.get(each.name, ""))
+            if index is None or not cls.nodes[index]:
+                return None
+            counts[index] += 1
+        places.append(counts)
+    units = [
+        index
+        for index, unit in enumerate(written.units)
+        if any(each.pod.uid in advice.victims for each in unit.everybody)
+    ]
+    return needed_plan(written.problem, places, units)
 
 
 def _order(members: Sequence[Sequence[Candidate]]) -> tuple[int, ...]:

@@ -12,8 +12,10 @@ from typing import Final, NamedTuple, Protocol
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.capacity import Capacity
+from berth.placement_solver.core.displacers.advice import Advice, JobQuestion
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
@@ -41,6 +43,7 @@ class Ground(NamedTuple):
     leavers: Leavers
     charged: ChargedPods
     budgets: Callable[[], Iterable[Budget]]
+    placeholders: Placeholders
 
     @property
     def nominated(self) -> Nominated:
@@ -59,13 +62,15 @@ class Asking(NamedTuple):
     """What is asked beside who was refused.
 
     `offset`: from which node on they are tried. `refused`: the uids of those whom the API server did not let go for it
-    of late. `now_s` is unix time: who should have left long before is not chosen again (E7).
+    of late. `now_s` is unix time: who should have left long before is not chosen again (E7). `advice` is the answer to
+    the question of a proposal before.
     """
 
     plan: str
     offset: int = 0
     refused: frozenset[str] = frozenset()
     now_s: float = 0.0
+    advice: Advice | None = None
 
 
 class Proposal(NamedTuple):
@@ -73,7 +78,7 @@ class Proposal(NamedTuple):
 
     Without victims it may be decided at once. `reason` is that of the victims' condition DisruptionTarget. `groups` are
     the quota groups that victims leave, by tree and name: their accounts are charged as well, so that two plans do not
-    both take what one of them has too much.
+    both take what one of them has too much. `question`: there may be a cheaper one.
     """
 
     placements: tuple[Placement, ...]
@@ -81,6 +86,7 @@ class Proposal(NamedTuple):
     displaced: tuple[Nomination, ...] = ()
     reason: str = BY_SCHEDULER
     groups: tuple[tuple[str, str], ...] = ()
+    question: JobQuestion | None = None
 
 
 class Nobody(NamedTuple):

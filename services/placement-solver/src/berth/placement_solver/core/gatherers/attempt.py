@@ -61,4 +61,4 @@ class SolverAttempt:
 
     def take_back(self) -> None:
         """See `Attempt`."""
-        self._trial.undo(self._start)
+        self._trial.take_back(self._start)

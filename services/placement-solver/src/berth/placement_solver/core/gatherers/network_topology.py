@@ -16,7 +16,7 @@ import numpy as np
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangDomain, GangRef
 from berth.placement_solver.core.constraints.network_topology import NAME, GatherQuery
-from berth.placement_solver.core.gatherers.seam import Attempt, Gathered, Job
+from berth.placement_solver.core.gatherers.seam import Attempt, Choice, Gathered, Job
 from berth.placement_solver.core.network import Network, RowTree
 from berth.placement_solver.core.seams import Mask
 from berth.placement_solver.core.tallies.relatives import Relatives
@@ -81,6 +81,36 @@ class NetworkGatherer:
         if isinstance(placed, Reason):
             return placed
         return Gathered(tuple(placed), self._domain(query, placed[0]) if placed else None)
+
+    def choices(self, job: Job, slots: Ints) -> list[list[Choice]]:
+        """See `Gatherer`. Of the layers that a rule names the lowest come first."""
+        found, query = self._network.row_tree(), query_of(job.members[0]) or GatherQuery(())
+        tree, wanted = found.tree, self._wanted(query, len(job.members))
+        top = tree.level_of(wanted.must_layer)
+        if top is None or any(wanted.pods % each for each in wanted.multiples.values()):
+            return []
+        kept = usable(tree, slots[found.rows], wanted.multiples)
+        existing = tree.sums(self._existing(job, found))
+        named = {top, *(tree.level_of(rule.layer) or 0 for rule in query.rules)}
+        choices = []
+        for level in sorted((each for each in named if each >= top), reverse=True):
+            able = np.flatnonzero(kept[level] >= wanted.pods)
+            ordered = in_order(tree, level, able, existing=existing, slots=kept, fewest_first=True)
+            choices.append([Choice(found.rows[tree.span(level, each, tree.depth)]) for each in ordered.tolist()])
+        return choices
+
+    def shared_out(self, job: Job, choice: Choice, slots: Ints) -> Ints | None:
+        """See `Gatherer`: multiples say how many may be where."""
+        found, query = self._network.row_tree(), query_of(job.members[0]) or GatherQuery(())
+        wanted = self._wanted(query, len(job.members))
+        if not wanted.multiples:
+            return None
+        inside = np.where(np.isin(found.rows, choice.rows), slots[found.rows], 0)
+        shared = np.zeros(len(slots), np.int64)
+        plan = gather(found.tree, inside, wanted, wanted.pods, self._existing(job, found))
+        for node, count in plan.counts if not isinstance(plan, Scattered) else ():
+            shared[found.rows[node]] = count
+        return shared
 
     def considered(self, job: Job, attempt: Attempt) -> list[str]:
         """What each domain that they may go into takes of the members, in words."""

@@ -73,6 +73,12 @@ class Gathered(NamedTuple):
     domain: GangDomain | None = None
 
 
+class Choice(NamedTuple):
+    """Rows within which all members of a job may lie."""
+
+    rows: RowArray
+
+
 class Gatherer(Protocol):
     """One way in which members of gangs ask to lie together."""
 
@@ -89,3 +95,10 @@ class Gatherer(Protocol):
 
     def considered(self, job: Job, attempt: Attempt) -> list[str]:
         """What each place that the members may go to takes of them, in words."""
+
+    def choices(self, job: Job, slots: Ints) -> list[list[Choice]]:
+        """Where all members would lie as they ask for if each row took so many: those that lie closer first, and of
+        each kind the better first. `slots` are by row."""
+
+    def shared_out(self, job: Job, choice: Choice, slots: Ints) -> Ints | None:
+        """How many members each row has to get there; None: that is free, as long as all have a place."""

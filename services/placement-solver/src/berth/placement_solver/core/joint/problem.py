@@ -25,7 +25,7 @@ PRIORITY_STEP: Final = 4.0
 PRIORITY_LEVELS_MAX: Final = 6
 
 
-class JointProblem(msgspec.Struct, frozen=True, kw_only=True):
+class JointProblem(msgspec.Struct, frozen=True, kw_only=True, tag="joint"):
     """Items x nodes. Amounts are scaled per resource to at most 1 per node, so that all rows weigh alike.
 
     `needs[i][r]` and `free[r][n]` share the scale; after the resources come things that constraints know as sums.

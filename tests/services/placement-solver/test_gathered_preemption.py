@@ -1,0 +1,194 @@
+"""Preemption for gangs that ask for a place in the network: all victims are of one domain, and the cheapest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.services.worlds.solver.bench import SolverBench
+
+from berth.contracts import names
+from berth.contracts.ledger import Decision
+from berth.placement_solver import metrics
+from berth.rules.eviction_notes import Mark, Nominated, mark_note, nomination_note
+from berth.rules.preemption import BY_SCHEDULER
+from berth.testing.builders import PodBuilder, pod
+
+SPINE, BLOCK = "SpineLayer", "BlockLayer"
+PLACES = {1: ("s1", "b1"), 8: ("s1", "b1"), 2: ("s1", "b2"), 7: ("s1", "b2")} | {
+    3: ("s2", "b3"),
+    6: ("s2", "b3"),
+    4: ("s2", "b4"),
+    5: ("s2", "b4"),
+}
+
+
+def spec(*rules: tuple[str, str, int]) -> str:
+    return json.dumps(
+        {
+            "gatherStrategy": [
+                {"layer": layer, "strategy": strategy, "podCountMultiple": multiple}
+                for layer, strategy, multiple in rules
+            ]
+        }
+    )
+
+
+@pytest.fixture
+def run(solving: type[Any]) -> Any:
+    """The tree of the reference: two spines with two blocks each, two nodes of 16 cores in each block."""
+    made = solving()
+    made.network(SPINE, BLOCK)
+    for node, path in PLACES.items():
+        made.node(f"node-{node}", cpu=16_000, labels={SPINE: path[0], BLOCK: path[1]})
+        made.lies(f"node-{node}", *path)
+    made.complete()
+    return made
+
+
+@pytest.fixture
+def bench(run: Any) -> SolverBench:
+    return SolverBench(run, preempts=True)
+
+
+def low(run: Any, node: int, priority: int = 1, cpu: int = 16, name: str = "") -> None:
+    made = pod(name or f"low-{node}").requests(cpu=cpu * 1000).template(priority=priority)
+    run.pod(made.on(f"node-{node}"))
+
+
+def gang(run: Any, count: int, asked: str, *, cpu: int = 16, minimum: int | None = None) -> None:
+    annotations = {names.ANNOTATION_GANG_TOPOLOGY: asked}
+    run.pod_group("g", count if minimum is None else minimum, annotations=annotations)
+    for at in range(count):
+        run.pod(member(at, cpu=cpu))
+
+
+def member(at: int, *, cpu: int = 16) -> PodBuilder:
+    return pod(f"p{at}").requests(cpu=cpu * 1000).template(priority=9).gang("g")
+
+
+def decisions(run: Any) -> dict[str, Decision]:
+    return {name[1]: held.decision for name, held in run.cluster.book.ledger.decisions.items()}
+
+
+def where(run: Any) -> dict[str, str]:
+    return {name: each.node.removeprefix("node-") for name, each in decisions(run).items()}
+
+
+def victims(run: Any) -> list[str]:
+    return sorted({victim.name for each in decisions(run).values() for victim in each.victims})
+
+
+async def test_whoever_leaves_is_of_the_cheapest_spine(run: Any, bench: SolverBench) -> None:
+    low(run, 1, priority=5)
+    low(run, 4, priority=2)
+    gang(run, 4, spec((SPINE, "MustGather", 0)))
+    await bench.until_idle()
+    assert set(where(run).values()) == {"3", "6", "4", "5"}
+    assert victims(run) == ["low-4"]
+    found = decisions(run)["p0"]
+    assert found.nominates
+    assert found.gang is not None
+    assert found.gang.domain is not None
+    assert found.gang.domain.path == ["s2"]
+
+
+async def test_where_all_domains_keep_somebody_that_stays_nobody_leaves(run: Any, bench: SolverBench) -> None:
+    for node in (1, 2, 4):
+        low(run, node, priority=9)
+    for node in (3, 5, 6, 7, 8):
+        low(run, node)
+    gang(run, 4, spec((SPINE, "MustGather", 0)))
+    await bench.until_idle()
+    assert decisions(run) == {}
+
+
+async def test_the_lowest_layer_that_is_named_and_does_it_is_kept(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, priority=1 if node in (1, 2) else 3)
+    gang(run, 2, spec((SPINE, "MustGather", 0), (BLOCK, "PreferGather", 0)))
+    await bench.until_idle()
+    assert len({PLACES[int(node)][1] for node in where(run).values()}) == 1
+
+
+async def test_layers_that_are_not_named_do_not_make_more_leave(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, priority=1 if node in (1, 2) else 3)
+    gang(run, 2, spec((SPINE, "MustGather", 0)))
+    await bench.until_idle()
+    assert victims(run) == ["low-1", "low-2"]
+
+
+async def test_multiples_hold_in_every_layer(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, cpu=8)
+        low(run, node, priority=9, cpu=8 if node in (1, 3) else 0, name=f"stays-{node}")
+    gang(run, 4, spec((SPINE, "MustGather", 0), ("NodeTopologyLayer", "PreferGather", 2)), cpu=8)
+    await bench.until_idle()
+    counts: dict[str, int] = {}
+    for node in where(run).values():
+        counts[node] = counts.get(node, 0) + 1
+    assert set(counts.values()) == {2}
+    assert len({PLACES[int(node)][0] for node in counts}) == 1
+    assert not set(counts) & {"1", "3"}
+
+
+async def test_the_gang_is_decided_in_a_domain_once_all_have_left(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, priority=1 if node in (3, 6) else 4)
+    gang(run, 2, spec((BLOCK, "MustGather", 0)))
+    await bench.until_idle()
+    found = decisions(run)
+    assert victims(run) == ["low-3", "low-6"]
+    for at in range(2):
+        each = found[f"p{at}"]
+        noted = member(at).set(nominated=each.node)
+        for key, value in nomination_note(Nominated(each.plan, each.node)).items():
+            noted.annotation(key, value)
+        run.pod(noted)
+    for node in (3, 6):
+        marked = pod(f"low-{node}").requests(cpu=16_000).template(priority=1).on(f"node-{node}")
+        for key, value in mark_note(Mark(found["p0"].plan, "default/p0", found["p0"].uid, BY_SCHEDULER)).items():
+            marked.annotation(key, value)
+        run.pod(marked.set(deleting=True, disruption=BY_SCHEDULER))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert all(each.nominates for each in decisions(run).values()), "nothing is free yet"
+    for node in (3, 6):
+        run.delete_pod(f"low-{node}")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert not any(each.nominates for each in decisions(run).values())
+    assert set(where(run).values()) == {"3", "6"}
+    assert not run.cluster.capacity.nominated
+
+
+async def test_nobody_leaves_where_some_members_may_lie_anywhere(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node)
+    group = json.dumps(["default/g", "default/h"])
+    asked = {names.ANNOTATION_GANG_TOPOLOGY: spec((SPINE, "MustGather", 0)), names.ANNOTATION_GANG_GROUPS: group}
+    run.pod_group("g", 1, annotations=asked)
+    run.pod_group("h", 1, annotations={names.ANNOTATION_GANG_GROUPS: group})
+    run.pod(member(0))
+    run.pod(pod("other").requests(cpu=16_000).template(priority=9).gang("h"))
+    before = metrics.REJECTED_PLANS._value.get()
+    await bench.until_idle()
+    assert decisions(run) == {}
+    assert metrics.REJECTED_PLANS._value.get() == before
+
+
+async def test_a_late_member_makes_others_leave_in_the_domain_of_its_gang(run: Any, bench: SolverBench) -> None:
+    gang(run, 2, spec((SPINE, "MustGather", 0)))
+    for at, node in enumerate((1, 2)):
+        run.pod(member(at).on(f"node-{node}"))
+    for node in (3, 4, 5, 6, 7, 8):
+        low(run, node, priority=1 if node != 7 else 3)
+    run.pod(member(2))
+    await bench.until_idle()
+    found = decisions(run)["p2"]
+    assert victims(run) == ["low-8"]
+    assert found.gang is not None
+    assert found.gang.domain is not None
+    assert found.gang.domain.path == ["s1"]
