@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -184,6 +184,8 @@ class Harness:
     """A node with an agent, in some runs."""
     rights: Mapping[str, Rights] = field(default_factory=dict)
     """What each user of the bus may do."""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What services are told by their environment, by name."""
 
 
 def build(
@@ -192,7 +194,7 @@ def build(
     replicas: Mapping[str, int],
     *,
     log_level: Level,
-    specs: Iterable[ServiceSpec] = SPECS,
+    specs: Sequence[ServiceSpec] = SPECS,
     machine: Machine | None = None,
     controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
@@ -230,6 +232,7 @@ def build(
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
     harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, rights)
+    harness.settings = {spec.name: spec.environ for spec in specs}
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]

@@ -222,6 +222,17 @@ PLANTED: Final[dict[str, Bug]] = {
         "groups give what they use within their runtime", in_reclaim.from_anybody, run_profiles.LENT_BACK
     ),
     "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
+    "share unread": Bug(
+        "a group may use its max, whatever its runtime is", in_pools.share_unread, run_profiles.WANDERING
+    ),
+    "moved alone": Bug(
+        "a group that moves leaves what runs in it where it was", in_pools.moved_alone, run_profiles.WANDERING
+    ),
+    "parents unchecked": Bug(
+        "the runtimes of groups above bind nobody, although they are to",
+        in_pools.parents_unchecked,
+        run_profiles.SWITCHED,
+    ),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(
         "a card is swapped under its minor, and nobody looks at its name",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, inside, lenders, mates, owned, picking, volumes
+from tests.simulation import gathers, inside, lenders, mates, owned, picking, shares, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -60,6 +60,11 @@ def two_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
 def watched_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
     """The same, and the auditor looks on."""
     return {**two_solvers_and_an_agent(rng), "auditor": 1}
+
+
+def watched_solvers(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work, and the auditor looks on."""
+    return {SOLVER: 2, "auditor": 1}
 
 
 SHORT: Final = RunProfile(
@@ -220,6 +225,34 @@ API_TROUBLE: Final = replace(
     whole_s=45.0,
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
+WANDERING: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=170),
+    cluster=shares.cluster,
+    actions=shares.crowd,
+    replicas=two_solvers,
+    faults=every(9.0, late(f"{SOLVER}:berth_quota", 1.0), trouble.nothing),
+)
+"""Groups that share by runtime, and one that moves between parents and trees with what runs in it."""
+SWITCHED: Final = replace(
+    WANDERING,
+    replicas=watched_solvers,
+    environ={
+        "quota-manager": {
+            "BERTH_QUOTA_IGNORE_OVERHEAD": "true",
+            "BERTH_QUOTA_IGNORE_TERMINATING": "true",
+            "BERTH_QUOTA_CHECK_PARENTS": "true",
+            "BERTH_QUOTA_DEFAULT_GROUP": "false",
+        }
+    },
+)
+"""The same, with the switches of quota-manager that change who pays and how much."""
+CAPPED: Final = replace(
+    WANDERING,
+    replicas=watched_solvers,
+    environ={"quota-manager": {"BERTH_QUOTA_RUNTIME": "false", "BERTH_QUOTA_SCALE_MIN": "false"}},
+)
+"""The same, where the max alone is the limit."""
 POOLED: Final = replace(SHORT, size=Size(nodes=6, singles=40), actions=users.pooled)
 WINDOWS: Final = replace(
     SHORT,

@@ -447,13 +447,13 @@ class Engine:
         if not children:
             return
         total = parent.runtime.get(key, 0)
-        promised = parent.promised[key]
-        is_scaled = self.rules.scales_min and key in parent.runtime and total < promised
+        promised, fixed = parent.promised.get(key, 0), parent.fixed.get(key, 0)
+        is_scaled = self.rules.scales_min and key in parent.runtime and total < promised + fixed
         level: list[Child] = []
         for child in children:
             minimum = child.shared[key]
-            if is_scaled:
-                minimum = effective_minimum(total, minimum, promised=promised)
+            if is_scaled and not child.spec.keeps_min:
+                minimum = effective_minimum(total - fixed, minimum, promised=promised)
             if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
                 self._settled.limits.add(child.name)

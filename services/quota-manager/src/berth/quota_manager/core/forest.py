@@ -48,6 +48,7 @@ class Group:
         "children_used",
         "depth",
         "effective_min",
+        "fixed",
         "guaranteed",
         "guarantees",
         "has_new_spec",
@@ -93,7 +94,9 @@ class Group:
         self.sharers: dict[str, list[Group]] = {}
         """Resource -> the children that take part in sharing it, by name. Its keys are the dimensions of the level."""
         self.promised: Amounts = {}
-        """Resource -> the sum of the mins of those children."""
+        """Resource -> the sum of the mins of those children that may be scaled."""
+        self.fixed: Amounts = {}
+        """Resource -> the sum of the others' mins."""
         self.shared: Amounts = {}
         """Resource that its parent shares out to it -> its min of it."""
         self.self_request: Amounts = {}
@@ -290,7 +293,8 @@ def join_level(child: Group) -> None:
             sharers = parent.sharers.setdefault(key, [])
             sharers.insert(bisect_left(sharers, child.name, key=_name), child)
             child.shared[key] = child.spec.min.get(key, 0)
-            parent.promised[key] = parent.promised.get(key, 0) + child.shared[key]
+            sums = parent.fixed if child.spec.keeps_min else parent.promised
+            sums[key] = sums.get(key, 0) + child.shared[key]
 
 
 def leave_level(child: Group) -> None:
@@ -301,12 +305,14 @@ def leave_level(child: Group) -> None:
     for key, minimum in child.shared.items():
         sharers = parent.sharers[key]
         del sharers[bisect_left(sharers, child.name, key=_name)]
-        parent.promised[key] -= minimum
+        (parent.fixed if child.spec.keeps_min else parent.promised)[key] -= minimum
         child.runtime.pop(key, None)
         if key in child.spec.min:
             child.effective_min[key] = child.spec.min[key]
         if not sharers:
-            del parent.sharers[key], parent.promised[key]
+            del parent.sharers[key]
+            parent.promised.pop(key, None)
+            parent.fixed.pop(key, None)
     child.shared = {}
 
 

@@ -100,6 +100,7 @@ def read_quota(quota: state.ElasticQuota) -> GroupSpec:
         weight=_resource_list(annotations, names.ANNOTATION_QUOTA_WEIGHT, problems),
         lends=labels.get(names.LABEL_QUOTA_LENDS) != "false",
         guarantees=labels.get(names.LABEL_QUOTA_GUARANTEE, annotations.get(names.LABEL_QUOTA_GUARANTEE)) == "true",
+        keeps_min=labels.get(names.LABEL_QUOTA_FIXED_MIN, annotations.get(names.LABEL_QUOTA_FIXED_MIN)) == "true",
         namespaces=namespaces,
         total=_resource_list(annotations, names.ANNOTATION_QUOTA_TOTAL, problems),
         problems=tuple(problems),
