@@ -12,6 +12,7 @@ from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
 from tests.simulation.planted import in_gathers as gathers
+from tests.simulation.planted import in_hooks as hooks
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
@@ -222,6 +223,12 @@ PLANTED: Final[dict[str, Bug]] = {
         "groups give what they use within their runtime", in_reclaim.from_anybody, run_profiles.LENT_BACK
     ),
     "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
+    "surcharge uncounted": Bug(
+        "what hooks charge counts against no max", hooks.surcharge_uncounted, run_profiles.SEATED
+    ),
+    "surcharge unwritten": Bug(
+        "a bind does not say what hooks have charged", hooks.surcharge_unwritten, run_profiles.SEATED
+    ),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(
         "a card is swapped under its minor, and nobody looks at its name",
