@@ -98,6 +98,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_EPOCH",
         "ANNOTATION_QUOTA",
         "ANNOTATION_QUOTA_STATE",
+        "ANNOTATION_QUOTA_SURCHARGE",
         "LABEL_QUOTA_GUARANTEE",
         "LABEL_QUOTA_FIXED_MIN",
         "ANNOTATION_BORROWED",

@@ -34,7 +34,17 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
     "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
-    "shares": ("capped", "groups made anew", "pooled", "switched", "two groups", "wandering", "wear", "wear and loss"),
+    "shares": (
+        "capped",
+        "groups made anew",
+        "pooled",
+        "seated",
+        "switched",
+        "two groups",
+        "wandering",
+        "wear",
+        "wear and loss",
+    ),
     "reservations": (
         "bookings",
         "borrowed",

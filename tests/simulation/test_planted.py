@@ -38,6 +38,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R14 moves": (0, "I2"),
     "R14 joined": (0, "I2"),
     "quota unread": (0, "I2"),
+    "surcharge uncounted": (0, "I2"),
+    "surcharge unwritten": (0, "I5"),
     "another stream": (0, "I1 I1b I5 I6"),
     "leader unwatched": (0, "L1 I8"),
     "eras unread": (1, "L1 I1 I6 I8"),

@@ -326,6 +326,7 @@ BOUND = Bound(
     "p1",
     (device("gpu", 10, {names.GPU_CORE: 100}), device("gpu", 2, {names.GPU_CORE: 50})),
     quota="tree/group",
+    surcharge={"licences.example.com/seat": 1500},
     reservation="r",
     reservation_uid="u",
     gang="ml/train",
@@ -352,7 +353,25 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
     assert registry.BORROWED.read(written) == BOUND.loans
+    assert registry.QUOTA.read_surcharge(written) == BOUND.surcharge
     assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("", {}),
+        ("{", {}),
+        ("7", {}),
+        ('{"a.example/x":"x"}', {}),
+        ('{"a.example/x":-1}', {}),
+        ('{"a.example/x":"0"}', {}),
+        ('{"a.example/x":1e400}', {}),
+        ('{"a.example/x":"2k","b.example/y":-1}', {"a.example/x": 2000}),
+    ],
+)
+def test_of_a_surcharge_what_can_be_read_counts(text: str, amounts: dict[str, int]) -> None:
+    assert registry.QUOTA.read_surcharge({names.ANNOTATION_QUOTA_SURCHARGE: text}) == amounts
 
 
 @pytest.mark.parametrize("name", names_of_records())

@@ -12,6 +12,7 @@ from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
 from tests.simulation.planted import in_gathers as gathers
+from tests.simulation.planted import in_hooks as hooks
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
@@ -232,6 +233,12 @@ PLANTED: Final[dict[str, Bug]] = {
         "the runtimes of groups above bind nobody, although they are to",
         in_pools.parents_unchecked,
         run_profiles.SWITCHED,
+    ),
+    "surcharge uncounted": Bug(
+        "what hooks charge counts against no max", hooks.surcharge_uncounted, run_profiles.SEATED
+    ),
+    "surcharge unwritten": Bug(
+        "a bind does not say what hooks have charged", hooks.surcharge_unwritten, run_profiles.SEATED
     ),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(

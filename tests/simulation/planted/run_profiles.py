@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, inside, lenders, mates, owned, picking, shares, volumes
+from tests.simulation import gathers, hooked, inside, lenders, mates, owned, picking, shares, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -254,6 +254,22 @@ CAPPED: Final = replace(
 )
 """The same, where the max alone is the limit."""
 POOLED: Final = replace(SHORT, size=Size(nodes=6, singles=40), actions=users.pooled)
+SEATED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=90),
+    actions=hooked.seated,
+    replicas=two_solvers,
+    faults=every(
+        6.0,
+        late(f"{SOLVER}:berth_quota", 2.0),
+        late(f"{SOLVER}:berth_ledger", 1.5),
+        trouble.killed(SOLVER),
+        trouble.killed("quota-manager"),
+    ),
+    environ=hooked.ENVIRON,
+    constants={"berth.quota_manager.hooks.loading.entry_points": hooked.installed},
+)
+"""Pods that cost what a hook says."""
 WINDOWS: Final = replace(
     SHORT,
     end_s=130.0,

@@ -14,15 +14,17 @@ from typing import Final
 import msgspec
 from tests.services.worlds.quota.definition import Asking, Figures, solve
 from tests.simulation.harness import Harness
+from tests.simulation.hooked import SEAT, seats_of
 from tests.simulation.settled.held import GROUPS, labels, messages, objects
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
 from berth.invariants import Counts
 from berth.invariants.facts import Facts, amounts_of
-from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
+from berth.resources.amounts import Amounts, add, add_into, subtract_from, without_zeros
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
 from berth.rules.quota_payer import charged, payer_of, pays_for, uncharged
+from berth.rules.records.registry import QUOTA
 from berth.simcluster.store.objects import Obj
 
 SHARED_BY_DEFAULT: Final = ("cpu", "memory")
@@ -78,7 +80,7 @@ def groups(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
 
 
 def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
-    published = messages(harness.nats, buckets.QUOTA, QuotaGroup)
+    published = messages(harness.nats, buckets.QUOTA, QuotaGroup, "group.")
     for key in sorted(published):
         if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
             yield f"QUOTA shows {key}, of which there is no ElasticQuota"
@@ -87,9 +89,10 @@ def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mappin
         if said is None:
             yield f"QUOTA shows no group {name}"
             continue
+        shared = {key: amount for key, amount in figures[name].runtime.items() if key != SEAT}
         runtime = dict(group.most)
         if _is_on(harness, "BERTH_QUOTA_RUNTIME"):
-            runtime = {key: figures[name].runtime.get(key, most) for key, most in group.most.items()}
+            runtime = {key: shared.get(key, most) for key, most in group.most.items()}
         asked = without_zeros(figures[name].request)
         is_so = (group.parent, group.least, group.most, sorted(group.most), runtime, asked)
         says = (said.parent, said.min, said.max, said.limits, said.runtime, said.request)
@@ -145,7 +148,8 @@ def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
             continue
         paid = seen.annotations.get(names.ANNOTATION_QUOTA, "") if seen.node else ""
         name = payer_of(payers, paid, seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0])
-        amounts = charged(seen.amounts, uncharged(rules, seen.overhead))
+        more = QUOTA.read_surcharge(seen.annotations) if seen.node else seats_of(seen.labels)
+        amounts = add(charged(seen.amounts, uncharged(rules, seen.overhead)), more)
         payer = found.get(name or "")
         if payer is not None:
             add_into(payer.asked, amounts)

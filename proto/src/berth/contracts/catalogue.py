@@ -98,6 +98,7 @@ CHANNELS = (
     Channel(network.NetworkLayers, buckets.INVENTORY, "network.<name>", _INVENTORY),
     Channel(network.NodeDomains, buckets.INVENTORY, "domains.<name>", _INVENTORY),
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
+    Channel(quota.PodCharge, buckets.QUOTA, "charge.<class>", _QUOTA),
     Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", _AGENT),

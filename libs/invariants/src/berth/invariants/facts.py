@@ -21,6 +21,7 @@ from berth.rules.bounded_json import read_annotation
 from berth.rules.cpus.resource_status import read_resource_status
 from berth.rules.gpu_request import FAMILY, WHOLE_CARDS
 from berth.rules.records.explained_devices import devices_held
+from berth.rules.records.registry import QUOTA
 from berth.rules.records.resource_status import ResourceStatus
 
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -168,6 +169,8 @@ class Holder(NamedTuple):
     is_bound: bool
     overhead: Amounts = {}
     """What of the amounts is the runtime class's."""
+    surcharge: Amounts = {}
+    """What its quota group is charged beyond the amounts."""
     is_deleting: bool = False
 
 
@@ -226,6 +229,7 @@ class Facts:
                     is_ours=seen.is_ours,
                     is_bound=True,
                     overhead=seen.overhead,
+                    surcharge=QUOTA.read_surcharge(seen.annotations),
                     is_deleting=seen.is_deleting,
                 )
 
@@ -247,6 +251,7 @@ class Facts:
                     is_ours=True,
                     is_bound=False,
                     overhead=self.pods[key].overhead,
+                    surcharge=decision.surcharge,
                     is_deleting=self.pods[key].is_deleting,
                 )
 

@@ -44,7 +44,8 @@ class Claim(NamedTuple):
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
     volumes is promised to nobody else. `inner` is what of a reservation its users never get, `loans` what the holder
     borrows of reservations that it is no user of. `uncharged` is what of the amounts the quota group does not pay for,
-    `paid` the group that paid at the bind, by decision or annotation.
+    `surcharge` what it pays beyond them, as was decided; `paid` the group that paid at the bind, by decision or
+    annotation.
     """
 
     name: Name
@@ -67,6 +68,7 @@ class Claim(NamedTuple):
     uncharged: Amounts = {}
     paid: str = ""
     loans: tuple[Loan, ...] = ()
+    surcharge: Amounts = {}
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
@@ -79,7 +81,7 @@ class Claim(NamedTuple):
     @property
     def charged(self) -> Mapping[str, int]:
         """What the quota group pays for."""
-        return charged(self.amounts, self.uncharged)
+        return charged(self.amounts, self.uncharged, self.surcharge)
 
     @property
     def is_ours(self) -> bool:
@@ -103,6 +105,7 @@ TAKES: Final = (
     "inner",
     "uncharged",
     "loans",
+    "surcharge",
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound", "paid")
@@ -133,6 +136,7 @@ def of_decision(decision: Decision) -> Claim:
         unreadable=() if is_reservation else by_number(decision.allocation.amounts, grants),
         before=tuple(decision.before),
         loans=tuple(decision.loans),
+        surcharge=decision.surcharge,
     )
 
 
@@ -160,7 +164,11 @@ def of_pod(
         loans = () if reservation else registry.BORROWED.read(template.annotations)
         noted = [loan for loan in loans if lends(loan.reservation_uid)]
         loans = within_holding(noted, template.requests, held.grants) if noted else ()
-    paid = registry.QUOTA.read(template.annotations) if decision is None else decision.quota
+    if decision is not None:
+        paid, surcharge = decision.quota, decision.surcharge
+    else:
+        paid = registry.QUOTA.read(template.annotations)
+        surcharge = registry.QUOTA.read_surcharge(template.annotations)
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,
@@ -176,6 +184,7 @@ def of_pod(
         attempt=pod.attempt,
         is_bound=True,
         loans=loans,
+        surcharge=surcharge,
         unreadable=held.unreadable,
         by_kubelet=held.by_kubelet,
     )

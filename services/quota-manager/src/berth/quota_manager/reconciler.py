@@ -16,6 +16,9 @@ from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
+from berth.quota_manager.core.hooks.asking import Hooks
+from berth.quota_manager.core.hooks.published import is_charge
+from berth.quota_manager.core.hooks.rounds import Hooking
 from berth.quota_manager.core.limits import Frame, PublishedGroups, frame_message, with_figures
 from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
@@ -51,13 +54,15 @@ class Reconciler:
         started: float = 0.0,
         admission: Admission | None = None,
         home: str = "",
+        hooks: Hooks | None = None,
     ) -> None:
         """`started`: the monotonic time from which write-backs are allowed. `home`: where built-in groups are made."""
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
-        self.view = StateView(self.engine, self.slipped, on_news=on_news)
-        self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
+        self.hooking = Hooking(hooks, self.engine, on_news)
+        self.view = StateView(self.engine, self.slipped, self.hooking.classes, on_news=on_news)
+        self.published = PublishedView(self.published_groups, self.hooking.published, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
         self.loans = Loans()
@@ -115,6 +120,7 @@ class Reconciler:
             "objects that admission would refuse": self.slipped.objects,
             "overused groups": self.alarms.over,
             "write-backs waiting": len(self.pace),
+            **self.hooking.facts,
             "unreadable messages": self.unreadable,
             "view": self.missing,
         }
@@ -146,7 +152,10 @@ class Reconciler:
         self.settle(at.monotonic)
         # Write-backs come first: they decide for which groups a changed demand is published as well.
         commands = self._write_backs(at) + self._makings(at)
-        writes = [Write(key, message) for key, message in self.writes(at.ms, self.published.keys).items()]
+        present = self.published.keys
+        charges = self.hooking.writes(present, everything=self._everything)
+        writes = [Write(key, message) for key, message in self.writes(at.ms, present).items()]
+        writes += [Write(key, message) for key, message in charges.items()]
         return Outcome(writes, commands, self.announcements(at))
 
     def _write_backs(self, at: Moment) -> list[Command]:
@@ -180,6 +189,7 @@ class Reconciler:
         """Compare everything with what was published again: a take-over, a lost bucket, a refused write (its key)."""
         if key is not None:
             self.published_groups.messages.pop(key, None)
+            self.hooking.published.messages.pop(key, None)
         self._everything = True
 
     def renew(self) -> None:
@@ -193,7 +203,9 @@ class Reconciler:
 
     def settle(self, now: float) -> None:
         """Brings the figures in order. `now` is monotonic, in seconds."""
+        self.hooking.before(now)
         settled = self.engine.settle()
+        self.hooking.after(settled, self.view.seen_again, self.view.objects, now)
         self._follow(settled)
         self._at_once |= settled.shapes
         if settled.rebuilt:
@@ -297,7 +309,8 @@ class Reconciler:
                 self._written_ms[name] = now_ms
         left, self._left = self._left, set()
         if everything:
-            left |= set(present) - {quota_key(group.tree, group.name) for group in groups.values()}
+            there = {key for key in present if not is_charge(key)}
+            left |= there - {quota_key(group.tree, group.name) for group in groups.values()}
         for key in sorted(left - changes.keys()):
             changes[key] = None
             self.published_groups.saw(key, None)
@@ -389,7 +402,8 @@ class Reconciler:
         return {owner.rpartition("/")[2] for owner in before.keys() | now.keys() if before.get(owner) != now.get(owner)}
 
     def _patch(self, group: Group, shown: Shown) -> PatchObject | None:
-        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1])
+        of_hooks = self.hooking.shown(group, self.view.objects)
+        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1], of_hooks)
         return patch(shown, figures_of(group, group.runtime), group.used, told)
 
 

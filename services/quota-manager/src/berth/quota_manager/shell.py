@@ -8,6 +8,10 @@ from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.quota_question import QuotaQuestion
 from berth.quota_manager.core import series
+from berth.quota_manager.core.hooks.asking import Hooks
+from berth.quota_manager.core.hooks.rounds import rules_with
+from berth.quota_manager.hooks.calls import HookCalls
+from berth.quota_manager.hooks.loading import load_hooks
 from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
 from berth.quota_manager.views import EVERYTHING, STAMPS
@@ -38,8 +42,10 @@ class Shell(Manager[Settings, Reconciler]):
     def __init__(self, context: Context[Settings]) -> None:
         settings = context.settings
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
+        calls = HookCalls(settings.quota_hook_timeout_s)
+        hooks = Hooks(load_hooks(settings.hooks), calls.call, calls.failed, fails_open=settings.quota_hooks_fail_open)
         reconciler = Reconciler(
-            settings.rules,
+            rules_with(settings.rules, hooks),
             on_news=lambda: self.changed.mark(EVERYTHING),
             interval_s=settings.writeback_interval_s,
             retry_s=settings.writeback_retry_s,
@@ -48,6 +54,7 @@ class Shell(Manager[Settings, Reconciler]):
             started=context.clock.monotonic(),
             admission=settings.admission,
             home=settings.quota_namespace,
+            hooks=hooks,
         )
         collected_gauge(
             "scheduler_elastic_quota_spec",

@@ -15,7 +15,7 @@ from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp, Decision
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.invariants.counts import Excuse
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.holds import Hold
@@ -38,6 +38,10 @@ class Said(NamedTuple):
     at_s: float
 
 
+CHARGES: Final = subjects.charge_key("")
+"""What keys of QUOTA begin with that say what hooks charge."""
+
+
 class Shares:
     """What QUOTA has said of each group, and whether plans keep to it."""
 
@@ -57,6 +61,9 @@ class Shares:
             self._gone.update(place for place in self._places() if subjects.quota_key(*place) == key)
             return
         try:
+            if key.startswith(CHARGES):
+                decode(value, PodCharge)  # what of it was decided, decisions say
+                return
             group = decode(value, QuotaGroup)
         except InvalidMessage as error:
             self._verdicts.add("I0", f"QUOTA {key}", f"QUOTA key {key} cannot be read: {error}")

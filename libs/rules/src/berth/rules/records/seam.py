@@ -22,6 +22,7 @@ class Bound(NamedTuple):
     are what the node calls what is granted, by kind and id of the grant; what has none is left out. `resource_spec` is
     what the pod's annotation of that name says once what it left to a default is written out; empty: it stays as it is.
     `template` is a pod's; who has no containers, as a Reservation, has an empty one. `loans` are what it borrows.
+    `surcharge` is what its quota group is charged beyond the request.
     """
 
     plan: str
@@ -35,6 +36,7 @@ class Bound(NamedTuple):
     resource_spec: str = ""
     template: PodTemplate = PodTemplate()
     loans: tuple[Loan, ...] = ()
+    surcharge: Mapping[str, int] = {}
 
 
 class Record(Protocol):

@@ -123,7 +123,7 @@ class Holdings:
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
-        self.awaited = AwaitedInputs(self.quotas)
+        self.awaited = AwaitedInputs(self.quotas, self.payers)
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()

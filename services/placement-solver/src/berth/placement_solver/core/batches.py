@@ -20,6 +20,7 @@ from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit, spec_of
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.reasons import refusals_of
+from berth.placement_solver.core.surcharges import refusals_in
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.rules.reservation_match import reservation_request_of
@@ -121,7 +122,8 @@ class Batches:
         candidates = []
         for candidate in unit.candidates:
             compiled = candidate.cls.rules.compile_pod(candidate.spec)
-            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals_of(compiled)))
+            refusals = (*refusals_of(compiled), *refusals_in(candidate.charge))
+            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals))
         return unit._replace(candidates=tuple(candidates))
 
     def _candidate(self, waiting: Waiting, before: Candidate | None = None) -> Candidate:
@@ -142,17 +144,20 @@ class Batches:
                 asked=compiled.asked,
                 refusals=refusals_of(compiled),
             )
+        payer = self._payers.of(obj)
+        charge = self._payers.surcharges.of(obj, payer)
         return Candidate(
             waiting.name,
             obj,
             cls,
-            quota=self._payers.of(obj),
+            quota=payer,
             non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
             wish=reservation_request_of(obj),
             seen_ms=waiting.seen_ms,
             asked=compiled.asked,
-            refusals=refusals_of(compiled),
+            refusals=(*refusals_of(compiled), *refusals_in(charge)),
             uncharged=self._payers.free_of(obj),
+            charge=charge,
         )
 
 

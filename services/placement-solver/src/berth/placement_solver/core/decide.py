@@ -91,6 +91,7 @@ def decisions_of(
                 unasked=list(unasked[profile.scheduler_name]),
                 bind_timeout_s=_bind_timeout_s(profile) if claim.before else None,
                 loans=list(claim.loans),
+                surcharge=claim.surcharge,
             )
         )
     return decisions, revisions
@@ -175,6 +176,7 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
             plan=plan,
             grants=claim.grants,
             quota=claim.quota,
+            surcharge=claim.surcharge,
             reservation=placement.reservation,
             reservation_uid=claim.reservation,
             gang=gang.name,

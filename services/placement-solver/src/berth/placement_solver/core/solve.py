@@ -322,6 +322,7 @@ class Solver:
             unreadable=() if candidate.is_reservation else by_number(candidate.cls.requests, grants),
             before=before,
             uncharged=candidate.uncharged,
+            surcharge=dict(candidate.surcharge),
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
@@ -482,7 +483,8 @@ class Solver:
             return reasons
         if any(each.code in {gatherer.name for gatherer in cls.rules.gatherers} for each in reasons):
             return reasons
-        alike = len({(each.cls.index, each.quota, each.non_preemptible) for each in unit.candidates}) == 1
+        kinds = {(each.cls.index, each.quota, each.non_preemptible, each.charge_id) for each in unit.candidates}
+        alike = len(kinds) == 1
         drawing = wish is not None and (wish.must or bool(self.reservations.known))
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)

@@ -44,12 +44,14 @@ BUILT_IN: Final = BUILT_IN_GROUPS | {ROOT_GROUP}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The switches of the protocol that change figures. `charging` are those that solvers have to know."""
+    """The switches of the protocol that change figures. `charging` are those that solvers have to know; `unshared` are
+    resources that only a max limits."""
 
     scales_min: bool = True
     guarantees_use: bool = False
     uses_runtime: bool = True
     charging: QuotaRules = field(default_factory=QuotaRules)
+    unshared: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -203,7 +205,7 @@ class Engine:
         self._is_stale = False
         self._problems = None
         specs = self._specs.values()
-        self.forest = build(specs)
+        self.forest = build(specs, self.rules.unshared)
         self.map = QuotaMap(
             (_claim_of(spec) for spec in specs if spec.name in self.forest.groups),
             uses_default=self.rules.charging.uses_default,

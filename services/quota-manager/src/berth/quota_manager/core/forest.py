@@ -146,6 +146,8 @@ class Forest:
     """By name: the groups that name it as their parent."""
     tops: set[str] = field(default_factory=set)
     """The groups that set the total of a tree."""
+    unshared: frozenset[str] = frozenset()
+    """Resources that no node has, since hooks alone charge them: only a max limits them."""
 
     @property
     def problems(self) -> list[Problem]:
@@ -183,9 +185,9 @@ class Forest:
         return found
 
 
-def build(specs: Iterable[GroupSpec]) -> Forest:
+def build(specs: Iterable[GroupSpec], unshared: frozenset[str] = frozenset()) -> Forest:
     """The forest of these objects. Depends on the set of objects alone, never on their order."""
-    forest = Forest()
+    forest = Forest(unshared=unshared)
     by_name: dict[str, list[GroupSpec]] = {}
     for spec in specs:
         by_name.setdefault(spec.name, []).append(spec)
@@ -236,7 +238,7 @@ def place(forest: Forest, names: Collection[str]) -> None:
         group = forest.groups[name]
         group.effective_min = dict(group.spec.min)
         group.runtime = dict.fromkeys(group.spec.max, 0) if group.is_detached else {}
-        join_level(group)
+        join_level(group, forest.unshared)
     for above in {parent for name in names if (parent := forest.groups[name].parent) is not None}:
         check_promises(forest, above)
     for name in names:
@@ -274,7 +276,7 @@ def replace_spec(forest: Forest, group: Group, spec: GroupSpec) -> None:
     if group.is_detached:
         group.runtime = dict.fromkeys(spec.max, 0)
     for each in moving:
-        join_level(each)
+        join_level(each, forest.unshared)
     for each in [group, *group.children] if looks_otherwise else [group]:
         if each.parent is not None and not each.parent.is_root:
             _compare_with_parent(each, each.parent, forest)
@@ -283,12 +285,12 @@ def replace_spec(forest: Forest, group: Group, spec: GroupSpec) -> None:
         check_promises(forest, group.parent)
 
 
-def join_level(child: Group) -> None:
-    """Let a group take part in what its parent shares out."""
+def join_level(child: Group, unshared: frozenset[str] = frozenset()) -> None:
+    """Let a group take part in what its parent shares out: all but what is `unshared`."""
     parent = child.parent
     if parent is None or child.is_built_in or child.is_detached:
         return
-    for key in sorted(child.spec.max):
+    for key in sorted(child.spec.max.keys() - unshared):
         if parent.is_root or key in parent.spec.max:
             sharers = parent.sharers.setdefault(key, [])
             sharers.insert(bisect_left(sharers, child.name, key=_name), child)
@@ -384,7 +386,7 @@ def _compare_with_parent(group: Group, parent: Group, forest: Forest) -> None:
     problems = []
     if not above.is_parent:
         problems.append(Problem(spec.object, PARENT, f"{above.name!r} is not labelled is-parent; it is treated as one"))
-    for key in sorted(spec.max.keys() - above.max.keys()):
+    for key in sorted(spec.max.keys() - above.max.keys() - forest.unshared):
         message = "is not named by the parent, which has nothing of it to share; only this max limits it"
         problems.append(Problem(spec.object, f"spec.max[{key}]", message))
     forest.note(PARENTS, group.name, problems)
