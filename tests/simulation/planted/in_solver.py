@@ -98,11 +98,11 @@ def stages_expect_what_is_read() -> Planted:
     """A later stage is written down when it is sent."""
 
     async def staged(
-        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]
+        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int], texts: Any
     ) -> Outcome:
         outcome = Outcome("lost")
         for number, (entry, part) in enumerate(zip(self._entries(plan, parts), parts, strict=True), 1):
-            *writes, last = committing.plan_batch(self._view, entry, part, revisions)
+            *writes, last = committing.plan_batch(self._view, entry, part, revisions, texts=texts)
             before = outcome.sequence
             outcome = await self._send(plan, [*writes, last._replace(expected=before)])
             if outcome.status != "committed":
@@ -297,9 +297,9 @@ def terminating_holds_nothing() -> Planted:
     """A pod with a deletion timestamp holds no capacity, although its containers still run."""
     real = Book._work_out
 
-    def work_out(self: Book, name: Name) -> tuple[Claim, ...]:
+    def work_out(self: Book, name: Name, *more: Any) -> tuple[Claim, ...]:
         seen = self.seen(name)
-        return () if seen is not None and getattr(seen, "deleting", False) else real(self, name)
+        return () if seen is not None and getattr(seen, "deleting", False) else real(self, name, *more)
 
     read_pod = ClusterView._read_pod
 
