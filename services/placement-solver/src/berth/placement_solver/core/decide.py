@@ -46,7 +46,7 @@ def decisions_of(
     revisions: dict[str, int] = {}
     decisions = []
     unasked: dict[str, list[str]] = {}
-    written: dict[tuple[str, str, str, str, int], dict[str, str]] = {}
+    written: dict[tuple[object, ...], dict[str, str]] = {}
     for placement in placements:
         charged = accounts_of(placement, quotas)
         revisions.update(charged)
@@ -55,11 +55,12 @@ def decisions_of(
         if profile.scheduler_name not in unasked:
             unasked[profile.scheduler_name] = _unasked(profile)
         gang = placement.gang or NO_GANG
+        is_plain = not claim.grants and not claim.loans and not claim.surcharge
         alike = (claim.quota, placement.reservation, claim.reservation, gang.name, gang.size)
-        annotations = written.get(alike) if not claim.grants else None
+        annotations = written.get(alike) if is_plain else None
         if annotations is None:
             annotations = annotations_of(placement, plan, nodes)
-            if not claim.grants:
+            if is_plain:
                 written[alike] = annotations
         namespace, name = candidate.name
         decisions.append(
