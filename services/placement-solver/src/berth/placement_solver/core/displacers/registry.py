@@ -17,6 +17,7 @@ from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.quota_units import QuotaReclaimByUnits
 from berth.placement_solver.core.displacers.reservations import ReservationPreemption
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
+from berth.placement_solver.core.displacers.users import UsersGiveWay
 
 UNCONDITIONAL: Final = frozenset({owners.NAME, placeholders.NAME})
 """Those that are asked although preemption is switched off."""
@@ -33,6 +34,7 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
         QuotaReclaim(ground, stays),
         QuotaReclaimByUnits(ground),
         PriorityPreemption(ground, stays),
+        UsersGiveWay(ground, stays),
         ReservationPreemption(ground, stays),
         JobPreemption(ground),
     )
