@@ -140,6 +140,17 @@ PLANTED: Final[dict[str, Bug]] = {
         solver.restricted_as_aligned,
         run_profiles.RESTRICTED,
     ),
+    "taken over again": Bug(
+        "who draws on a Reservation is taken over by another one", solver.taken_over_again, run_profiles.TAKEN_OVER
+    ),
+    "taken over unnoted": Bug(
+        "a Reservation is there before those whom it takes over note it",
+        writer.taken_over_unnoted,
+        run_profiles.TAKEN_OVER,
+    ),
+    "handed to anybody": Bug(
+        "a placeholder leaves for whoever waits", solver.handed_over_to_anybody, run_profiles.HANDED_OVER
+    ),
     "lent": Bug("who is protected borrows what is reserved and idle", solver.lent_to_anybody, run_profiles.BORROWED),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(
@@ -259,6 +270,17 @@ PLANTED: Final[dict[str, Bug]] = {
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
+    "told at once": Bug(
+        "the status of a Reservation is written whenever it is another one",
+        in_reservations.told_at_once,
+        run_profiles.BUSY_BOOKING,
+    ),
+    "loans unwritten": Bug(
+        "a bind does not say what its pod borrows", in_reservations.loans_unwritten, run_profiles.LENT_AND_LOSS
+    ),
+    "loans forgotten": Bug(
+        "only the decision of a pod says what it borrows", in_reservations.loans_forgotten, run_profiles.LENT_AND_LOSS
+    ),
     "displaced for nobody": Bug(
         "pods leave for Reservations of which nobody has said that they may",
         in_reservations.anybody_leaves,

@@ -76,6 +76,11 @@ _ALL: Final = (
     Promise("I33", "gathered", "Members of a gang that must lie in one domain of the network do so when it begins."),
     Promise("I30", "window-made-once", "A window of a schedule has one reservation, which ends with it."),
     Promise(
+        "I30b",
+        "taken-over-once",
+        "A pod is taken over by one reservation, which it matches and fits into, and notes it before that is there.",
+    ),
+    Promise(
         "I34",
         "gangs-displaced-whole",
         "Nobody is left of a strict gang that is made to leave, and others begin to leave for whole gangs only.",

@@ -46,6 +46,7 @@ from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
+from berth.invariants.observer.take_overs import TakeOvers
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.victims import VictimLaws
 from berth.invariants.observer.volumes import Volumes
@@ -122,6 +123,7 @@ class Observer:
         self._named = Named(self.verdicts, self._sight)
         self._picked = Picked(self.capacity, self.verdicts)
         self._windows = Windows(self.verdicts)
+        self._take_overs = TakeOvers(self.verdicts, self._decided, self.pods, self._objects)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
@@ -160,6 +162,7 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
+                self._take_overs.decided,
                 self._shares.decided,
             ),
             seen=self._seen,
@@ -435,6 +438,7 @@ class Observer:
             known = self._placeholders.pop(name, None)
             self._reserved.gone(data["metadata"].get("uid", ""))
             if known is not None:
+                self._take_overs.see(known, is_gone=True)
                 self._forget(known)
             return
         known, now = self._placeholders.get(name), read_reservation(data, self._schedulers)
@@ -447,6 +451,8 @@ class Observer:
         if now.node and now.is_ours and not now.was_bound:
             now.was_bound = True
             judge_reserved(now, self._decided, self.verdicts)
+            self._take_overs.placed(now)
+        self._take_overs.see(now, is_gone=False)
         self._placeholders[name] = now
         self._reserved.see(data, now)
         self._claim(name)
