@@ -110,5 +110,6 @@ class Revocations:
 
     def _used(self, key: Key, staying: Iterable[str] = ()) -> dict[str, int]:
         """What a group uses without those that are leaving; of them, those count that `staying` names."""
-        leaving = {each.pod.uid for each in self._giving.leaving(key[0])} - set(staying)
+        kept = set(staying)
+        leaving = [each for each in self._giving.leaving(key[0]) if each.pod.uid not in kept]
         return self._giving.used(key[0], leaving).get(key[1], {})

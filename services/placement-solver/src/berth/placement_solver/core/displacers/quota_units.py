@@ -144,7 +144,7 @@ class QuotaReclaimByUnits:
         tree, own = job.key
         is_promised = self._quotas.is_promised(job.key, job.asked)
         groups = self._ground.charged.groups(tree) if is_promised else ()
-        used = self._giving.used(tree, _uids(job.leaving)) if groups else {}
+        used = self._giving.used(tree, job.leaving) if groups else {}
         return Lenders(self._quotas, tree, (name for name in groups if name != own), used)
 
     def _free_places(self, unit: Unit, members: Sequence[Candidate], plan: str) -> tuple[Placement, ...]:
