@@ -39,7 +39,14 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
-    "preemption": ("evictions", "evictions and loss", "evictions held up", "gang evictions", "halved gangs"),
+    "preemption": (
+        "evictions",
+        "evictions and loss",
+        "evictions held up",
+        "gang evictions",
+        "gathered evictions",
+        "halved gangs",
+    ),
 }
 """Which situations each profile draws from, in turn; an ordinary seed has none."""
 
