@@ -84,7 +84,7 @@ PARTS = {
         commits=True,
         makes_topology=True,
     ),
-    "auditor": Part(follows=(buckets.LEDGER,), leases=("auditor",)),
+    "auditor": Part(follows=(buckets.LEDGER, buckets.QUOTA), leases=("auditor",)),
     "node-authenticator": Part(authenticates=True),
     agents.AGENT: Part(
         follows=(buckets.STATE, buckets.SLO, buckets.INVENTORY),

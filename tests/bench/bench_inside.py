@@ -9,12 +9,13 @@ NUMA nodes. Compared within one run, taken in turns, are
 
 Prints medians and ratios; asserts nothing.
 
-    python tests/bench/bench_inside.py [--nodes 5000] [--rounds 200] [--pods 2000] [--turns 7]
+    python tests/bench/bench_inside.py [--nodes 5000] [--rounds 200] [--turns 100]
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -27,6 +28,7 @@ from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.seams import Mask, Rejection, Spec, Target
 from berth.placement_solver.core.solve import Trial
@@ -38,6 +40,7 @@ from berth.testing.feed import Feed
 SLOTS = [replace(each, numa_node=each.numa_node // 2) for each in (*with_places(gpu_slots(8)), *nic_slots(8))]
 ZONES, CORES = 2, 32
 BATCH = 200
+WARM = 10
 
 
 def medians(rounds: int, *calls: Callable[[], object]) -> list[float]:
@@ -123,8 +126,8 @@ class Pick:
 class Driven(Feed):
     """A view and its verifier, fed by hand; its nodes have an inside, or not."""
 
-    def __init__(self, nodes: int, *, has_inside: bool) -> None:
-        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+    def __init__(self, nodes: int, *, has_inside: bool, policy: Policy | None = None) -> None:
+        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1", policy=policy)
         self.verifier = Verifier(self.cluster)
         super().__init__(self.cluster)
         topology = node_topology(zones=ZONES, cores=CORES, memory=256 * GI)
@@ -135,32 +138,53 @@ class Driven(Feed):
                 self.devices(name, SLOTS)
                 self.topology(name, topology)
 
-    def round(self, number: int, count: int) -> float:
-        """Microseconds a pod, from its arrival until it is verified."""
-        began = time.process_time()
-        self.pods([pod(f"p{number}-{each}").requests(cpu=500, memory=GI) for each in range(count)])
-        while self.cluster.queue.has_ready(self.cluster.now):
-            units, _ = self.cluster.batch(BATCH)
-            solution = self.cluster.solver.solve(units, Trial(self.cluster.capacity), "plan")
-            assert not solution.refusals
-            assert not self.verifier.check([each.claim for each in solution.placements])
-        return 1e6 * (time.process_time() - began) / count
+    def slice(self, number: int) -> float:
+        """Microseconds of CPU a pod, from its arrival until it is verified; a batch of pods, which then leave again."""
+        builders = [pod(f"p{number}-{each}").requests(cpu=500, memory=GI) for each in range(BATCH)]
+        began = time.process_time_ns()
+        self.pods(builders)
+        units, _ = self.cluster.batch(BATCH)
+        trial = Trial(self.cluster.capacity)
+        solution = self.cluster.solver.solve(units, trial, "plan")
+        problems = self.verifier.check([each.claim for each in solution.placements])
+        spent = time.process_time_ns() - began
+        assert not problems
+        assert len(solution.placements) == BATCH
+        trial.undo()
+        for each in builders:
+            self.delete_pod(each.build(0).name)
+        return spent / 1000 / BATCH
 
 
-def who_uses_none_of_it(nodes: int, count: int, turns: int) -> None:
-    """Whole rounds of plain pods on nodes with an inside and on plain ones."""
-    plain, inside = Driven(nodes, has_inside=False), Driven(nodes, has_inside=True)
-    spent: list[tuple[float, float]] = []
+def who_uses_none_of_it(nodes: int, turns: int) -> None:
+    """Batches of plain pods on nodes with an inside and on plain ones, in turns.
+
+    Nodes with GPUs are filled one after the other, so a batch meets few of them; the plain ones are filled alike, or,
+    as by default, evenly. A turn is short, so that all see the same machine; garbage is collected between turns.
+    """
+    alike = Driven(nodes, has_inside=False, policy=Policy(cpu_strategy="MostAllocated"))
+    fleets = (alike, Driven(nodes, has_inside=False), Driven(nodes, has_inside=True))
+    spent: list[list[float]] = []
     tune_garbage_collection()
     freeze_garbage_collection()
-    for number in range(turns):
-        pair = (plain, inside) if number % 2 else (inside, plain)
-        times = {id(each): each.round(number, count) for each in pair}
-        spent.append((times[id(plain)], times[id(inside)]))
-    ratio = statistics.median(there / bare for bare, there in spent)
-    bare, there = (statistics.median(times) for times in zip(*spent, strict=True))
-    print(f"pods that ask for none of it, {nodes} nodes: {bare:.0f} us of CPU a pod on plain nodes,", end=" ")
-    print(f"{there:.0f} us on nodes with devices and NUMA nodes, median ratio {ratio:.3f}")
+    for number in range(-WARM, turns):
+        times = [0.0, 0.0, 0.0]
+        for place in range(number, number + len(fleets)):
+            which = place % len(fleets)
+            gc.collect()
+            gc.disable()
+            times[which] = fleets[which].slice(number)
+            gc.enable()
+        if number >= 0:
+            spent.append(times)
+    print(f"\n{BATCH} pods that ask for none of it, {nodes} nodes, {turns} turns; CPU a pod; of the last to each")
+    for which, named in enumerate(("plain nodes, one after the other", "plain nodes, evenly", "nodes with an inside")):
+        times = [each[which] for each in spent]
+        ratios = sorted(each[-1] / each[which] for each in spent)
+        middle = f"{ratios[turns // 4]:.3f} to {ratios[3 * turns // 4]:.3f}"
+        fastest = min(each[-1] for each in spent) / min(times)
+        print(f"{named:<34} {statistics.median(times):>6.1f} us", end=" ")
+        print(f"median {statistics.median(ratios):.3f} (half: {middle}), of the fastest {fastest:.3f}")
 
 
 def main() -> None:
@@ -168,11 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--pods", type=int, default=2000)
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=100)
     args = parser.parse_args()
     one_node_and_all(args.nodes, args.rounds)
-    who_uses_none_of_it(1_200, args.pods, args.turns)
+    who_uses_none_of_it(1_200, args.turns)
 
 
 if __name__ == "__main__":

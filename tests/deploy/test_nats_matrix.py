@@ -38,7 +38,7 @@ MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 READERS = {
     buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
     buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
-    buckets.QUOTA: {"quota-manager", "placement-solver"},
+    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver"},
@@ -46,8 +46,8 @@ READERS = {
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }
 """Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas, and those of
-node-authenticator share its work. The auditor takes nobody's word for the cluster. What holds for the agent of one node
-holds for that of another, but for the node.
+node-authenticator share its work. The auditor takes nobody's word for the cluster: of QUOTA it reads how quota-manager
+is set. What holds for the agent of one node holds for that of another, but for the node.
 """
 DESTRUCTIVE = (
     *("STREAM.DELETE.{}", "STREAM.PURGE.{}", "STREAM.MSG.DELETE.{}", "STREAM.SNAPSHOT.{}", "STREAM.RESTORE.{}"),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 GARBAGE: Final = b'{"node": 7'
 """What nobody can read."""
 LEDGER: Final = f"KV_{buckets.LEDGER}"
+QUOTA: Final = f"KV_{buckets.QUOTA}"
 STATE: Final = f"KV_{buckets.STATE}"
 RESTART_S: Final = (0.5, 4.0)
 SKEW_S: Final = 2.0
@@ -74,9 +75,9 @@ class Nats(SimNats):
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
-        """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
+        """See `SimNats.add_stream`; what LEDGER, STATE and QUOTA store is shown to the observer."""
         super().add_stream(stream)
-        if stream.name not in (LEDGER, STATE):
+        if stream.name not in (LEDGER, STATE, QUOTA):
             return
         tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
         observer, world, is_ledger = self.observer, self.world, stream.name == LEDGER
@@ -93,6 +94,8 @@ class Nats(SimNats):
                     observer.ledger(key, each.data, deleted, each.sequence)
                     self._count_plan(key, deleted)
                     self.begun.setdefault(observer.view.epoch.epoch, world.now)
+                elif stream.name == QUOTA:
+                    observer.quota(key, each.data, deleted)
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)
@@ -149,14 +152,14 @@ class Nats(SimNats):
 
 
 class Kube(SimKube):
-    """The API server; the observer hears which pods Berth itself deletes, and at which it looks."""
+    """The API server; the observer hears which pods Berth itself deletes or evicts, and for whom it looks."""
 
     observer: Observer
 
     def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
         """See `SimKube.serve`; users do not come this way."""
-        self.observer.by_berth(verb == "delete")
-        if verb == "get" and target.path.plural == "pods":
+        self.observer.by_berth(verb in ("delete", "evict"))
+        if verb == "get" and target.path.plural in ("pods", "reservations"):
             self.observer.looked(target.path.namespace, target.path.name)
         try:
             return super().serve(verb, target, body, content_type, fate)

@@ -35,7 +35,17 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
     "shares": ("groups made anew", "pooled", "two groups", "wear", "wear and loss"),
-    "reservations": ("bookings", "borrowed", "restricted", "windows"),
+    "reservations": (
+        "bookings",
+        "borrowed",
+        "busy booking",
+        "displacing",
+        "handed over",
+        "lent and loss",
+        "restricted",
+        "taken over",
+        "windows",
+    ),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
@@ -46,6 +56,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "gang evictions",
         "gathered evictions",
         "halved gangs",
+        "lent back",
     ),
 }
 """Which situations each profile draws from, in turn; an ordinary seed has none."""

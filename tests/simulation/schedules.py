@@ -11,6 +11,8 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 CRONS: Final = ("* * * * *", "* * * * *", "*/2 * * * *", "61 * * * *")
+PRIORITY: Final = 500
+"""Of a window's Reservation that displaces pods of lower priority."""
 SHARE: Final = 0.4
 """Of runs that have a schedule."""
 
@@ -25,6 +27,8 @@ def one(rng: random.Random, size: Size, number: int) -> list[Timed]:
     """A schedule, pods for its windows, and maybe its end; now and then somebody deletes what it has made."""
     at_s, name = rng.uniform(0.0, size.end_s * 0.3), f"window-{number}"
     request = PodRequest(1_000, 2_048, 1)
+    displaces = rng.choice(("Nobody", "Borrowers", "LowerPriority"))
+    pod = {**request.spec(), **({"priority": PRIORITY} if displaces == "LowerPriority" else {})}
     made: Json = {
         "apiVersion": "scheduling.berth.sh/v1alpha1",
         "kind": "ReservationSchedule",
@@ -34,9 +38,10 @@ def one(rng: random.Random, size: Size, number: int) -> list[Timed]:
             "timeZone": rng.choice(("UTC", "Europe/Berlin")),
             "duration": f"{rng.choice((15, 40, 60))}s",
             "lead": f"{rng.choice((0, 10, 30))}s",
+            "displaces": displaces,
             "template": {
                 "spec": {
-                    "template": {"metadata": {"namespace": NAMESPACE}, "spec": request.spec()},
+                    "template": {"metadata": {"namespace": NAMESPACE}, "spec": pod},
                     "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: name}}}],
                     "allocateOnce": False,
                 }

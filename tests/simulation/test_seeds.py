@@ -28,9 +28,10 @@ FOUND = {
 """Seeds that found something, and what. A change of the code gives a seed another run, so each has a test of its own
 beside the code, too."""
 OTHER_INTERPRETER = """
+from tests.simulation.planted import run_profiles
 from tests.simulation.run import run_seed
-for seed in (42, 41):
-    found = run_seed(seed)
+for seed, profile in ((42, run_profiles.SHORT), (41, None)):
+    found = run_seed(seed, profile=profile)
     print(found.digest, found.trail)
 """
 

@@ -174,8 +174,14 @@ class Story:
             }
         )
 
-    def commit(self, *decisions: Decision, status: PlanStatus | None = PlanStatus.COMMITTED, plan: str = "") -> str:
-        """A plan as one batch: decisions, stamps, entry."""
+    def commit(
+        self,
+        *decisions: Decision,
+        status: PlanStatus | None = PlanStatus.COMMITTED,
+        plan: str = "",
+        revisions: Mapping[str, int] = {},
+    ) -> str:
+        """A plan as one batch: decisions, stamps (with revisions by account), entry."""
         self.plans += 1
         plan = plan or f"plan-{self.plans}"
         for each in decisions:
@@ -183,7 +189,9 @@ class Story:
             self.decisions[each.name] = made
             self.write(subjects.decision_key(self.current, each.namespace, each.name), made)
         for account in {account for each in decisions for account in each.accounts}:
-            self.write(subjects.account_key(self.current, account), AccountStamp(plan=plan))
+            self.write(
+                subjects.account_key(self.current, account), AccountStamp(plan=plan, revision=revisions.get(account, 0))
+            )
         if status is not None:
             self.entry(plan, status, len(decisions))
         return plan
@@ -222,6 +230,8 @@ class Story:
         if made.reservation_uid:
             reference = {"name": made.reservation, "uid": made.reservation_uid}
             notes[names.ANNOTATION_RESERVATION_ALLOCATED] = msgspec.json.encode(reference).decode()
+        if made.loans:
+            notes[names.ANNOTATION_BORROWED] = msgspec.json.encode(made.loans).decode()
         spec: dict[str, Any] = {"nodeName": made.node}
         if devices:
             # As if it had asked for them all along: a note counts for no more than that.

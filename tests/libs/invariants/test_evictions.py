@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from tests.libs.invariants.stage import stranger
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names
-from berth.contracts.ledger import GangRef, Victim
+from berth.contracts.ledger import Allocation, Decision, GangRef, Victim
 from berth.invariants import Excuse
 from berth.rules.eviction_notes import Mark, let_go_note, mark_note
 from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.reservation_window import WindowNote
 
 MOMENT = "2026-01-01T00:00:00Z"
+END = "2026-01-01T01:00:00Z"
 
 
 @pytest.fixture
@@ -382,3 +387,70 @@ def test_nominations_and_marks_end_once_all_is_quiet(story: Story) -> None:
     assert story.finish(quiet=True) == []
     mark(story, "low", plan)
     assert story.finish(quiet=True) == ["I11c"]
+
+
+def booked(story: Story, priority: int | None = 9, displaces: str = "", labels: dict[str, str] | None = None) -> str:
+    """A Reservation that waits for the node which `low` fills, nominated to it; under which plan."""
+    pod = {} if priority is None else {"priority": priority}
+    note = WindowNote(uid="s", start="2026-01-01T00:00:00Z", end=END, displaces=displaces)
+    window = {names.ANNOTATION_WINDOW: msgspec.json.encode(note).decode()} if displaces else {}
+    meta = {"labels": labels or {}, "annotations": window}
+    spec = {"owners": [{}], "template": {"spec": pod}, "expires": END}
+    story.put("reservations", "kept", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
+    victim = Victim(namespace="default", name="low", uid="uid-low", version=story.version, node="n1")
+    uid = story.objects["reservations"]["kept"]["metadata"]["uid"]
+    fields = {"plan": "", "kind": "reservation", "namespace": "", "name": "kept", "uid": uid, "nominates": True}
+    decision = Decision(
+        **{**fields, "attempt": 0, "node": "n1", "pod_version": 1, "basis": 1, "victims": [victim]},
+        allocation=Allocation(amounts={"cpu": 8000}),
+    )
+    return story.commit(decision)
+
+
+def evict_for_it(story: Story, plan: str) -> None:
+    uid = story.objects["reservations"]["kept"]["metadata"]["uid"]
+    note = mark_note(Mark(plan, "/kept", uid, BY_SCHEDULER))
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": BY_SCHEDULER}
+    story.change("pods", "low", {"metadata": {"annotations": note}, "status": {"conditions": [condition]}})
+    story.change("pods", "low", {"metadata": {"deletionTimestamp": MOMENT}})
+
+
+@pytest.mark.parametrize(
+    ("said", "broken"),
+    [
+        ({}, []),
+        ({"priority": None, "labels": {names.LABEL_PRIORITY: "9"}}, []),
+        ({"displaces": "LowerPriority"}, []),
+        ({"priority": None}, ["I11b"]),
+        ({"priority": None, "labels": {names.LABEL_PRIORITY: "high"}}, ["I11b"]),
+        ({"priority": 0}, ["I11b"]),
+        ({"displaces": "Nobody"}, ["I11b"]),
+        ({"displaces": "Borrowers"}, ["I11b"]),
+    ],
+)
+def test_for_a_reservation_only_whom_it_may_displace(story: Story, said: dict[str, Any], broken: list[str]) -> None:
+    evict_for_it(story, booked(story, **said))
+    assert story.broken == broken
+
+
+def test_borrowers_leave_for_a_window(story: Story) -> None:
+    story.change("pods", "low", {"metadata": {"labels": {names.LABEL_RESERVATION_IGNORED: "true"}}})
+    evict_for_it(story, booked(story, None, "Borrowers"))
+    assert story.broken == []
+
+
+def test_nobody_leaves_for_a_reservation_that_has_ended(story: Story) -> None:
+    plan = booked(story)
+    story.change("reservations", "kept", {"status": {"phase": "Failed"}})
+    story.wait(60.0)
+    evict_for_it(story, plan)
+    assert story.broken == ["I11"]
+
+
+def test_what_was_left_for_a_reservation_is_for_no_lower_pod(story: Story) -> None:
+    story.pod("thief", "4")
+    plan = booked(story)
+    evict_for_it(story, plan)
+    story.delete("pods", "low")
+    story.place("thief")
+    assert story.broken == ["I11d"]

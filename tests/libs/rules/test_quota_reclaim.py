@@ -59,8 +59,8 @@ def charged(item: dict[str, Any]) -> Charged:
 def test_who_is_revoked(case: dict[str, Any]) -> None:
     said = case["given"]
     pods = [charged(item) for item in said["pods"] if item.get("assigned", True)]
-    revoked = to_revoke(said["runtime"], said["used"], pods)
-    assert [each.pod.name for each in revoked] == case["expect"]["revoke"]
+    revoked = to_revoke(said["runtime"], said["used"], [(each,) for each in pods])
+    assert [each.pod.name for (each,) in revoked] == case["expect"]["revoke"]
 
 
 AMOUNTS = st.fixed_dictionaries({"cpu": st.integers(0, 5), "memory": st.integers(0, 5)})
@@ -78,7 +78,7 @@ def test_nobody_is_revoked_who_could_stay(
         for at, (priority, amounts, stays) in enumerate(drawn)
     ]
     used = {name: sum(each.amounts[name] for each in pods) for name in runtime}
-    revoked = to_revoke(runtime, used, pods)
+    revoked = [each for (each,) in to_revoke(runtime, used, [(each,) for each in pods])]
     assert all(not (each.pod.template.labels) for each in revoked)
     left = {name: used[name] - sum(each.amounts[name] for each in revoked) for name in used}
     if over(left, runtime):
@@ -87,6 +87,20 @@ def test_nobody_is_revoked_who_could_stay(
         for each in revoked:
             again = {name: left[name] + each.amounts[name] for name in left}
             assert over(again, runtime)
+
+
+def test_who_leaves_together_is_as_important_as_the_most_important_of_them() -> None:
+    gang = [Charged(pod(f"m{at}", at), "q", {"cpu": 1}) for at in (0, 9)]
+    single = Charged(pod("single", 5), "q", {"cpu": 1})
+    assert to_revoke({"cpu": 2}, {"cpu": 3}, [gang, (single,)]) == [(single,)]
+    assert to_revoke({"cpu": 1}, {"cpu": 3}, [gang, (single,)]) == [gang]
+
+
+def test_a_pod_that_leaves_alone_or_with_its_gang_counts_once() -> None:
+    spared, other = (Charged(pod(f"m{at}", at), "q", {"cpu": 2}) for at in (0, 9))
+    gang, single = (other, spared), Charged(pod("single", 5), "q", {"cpu": 1})
+    revoked = to_revoke({"cpu": 0}, {"cpu": 5}, [(spared,), gang, (single,)])
+    assert {each.pod.name for unit in revoked for each in unit} == {"m0", "m9", "single"}
 
 
 def test_the_default_group_is_left_alone() -> None:

@@ -13,12 +13,13 @@ from tests.services.worlds.solver.bench import SolverBench
 
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Loan
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver import metrics
 from berth.rules.preemption import BY_OWNER
 from berth.testing.builders import PodBuilder, pod
+from berth.transaction.book import Book
 
 PRIORITY = 100
 
@@ -126,6 +127,29 @@ def test_the_inner_part_and_what_users_take_are_not_idle(run: Any) -> None:
     assert run.nodes_of(run.round()) == {"c": "n0"}
 
 
+@pytest.mark.parametrize("affinity", ["", '{"name": "r"}'], ids=["may", "must"])
+async def test_an_owner_draws_on_its_reservation_also_where_others_have_left_for_it(
+    run: Any, bench: SolverBench, affinity: str
+) -> None:
+    """Though it might have the place beside the Reservation by now."""
+    run.node("n0", cpu=8000)
+    reserve(run, "r", 6)
+    run.pod(borrower("b", 8))
+    await bench.until_idle()
+    run.bind(borrower("b", 8))
+    back = owner("back", 2)
+    run.pod(back.annotation(names.ANNOTATION_RESERVATION_AFFINITY, affinity) if affinity else back)
+    await bench.until_idle()
+    assert nomination(run, "back") is not None
+    rejected = metrics.REJECTED_PLANS._value.get()
+    run.delete_pod("b")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert metrics.REJECTED_PLANS._value.get() == rejected
+    (claim,) = [each for each in run.cluster.book.claims_on("n0") if each.name == ("default", "back")]
+    assert claim.reservation == "uid-r"
+
+
 async def test_owners_make_borrowers_leave_whatever_is_configured(run: Any, bench: SolverBench) -> None:
     run.node("n0", cpu=8000)
     run.configure(plugins={"postFilter": {"disabled": [{"name": "*"}]}})
@@ -158,6 +182,20 @@ async def test_strangers_gain_nothing_by_a_borrower_that_leaves(run: Any, solvin
     run.pod(pod("high").requests(cpu=4000).template(priority=1000))
     await bench.until_idle()
     assert nomination(run, "high") is None
+
+
+def rebuilt(book: Book) -> Book:
+    """As who has read STATE alone knows it: LEDGER is lost."""
+    made = Book()
+    for name, seen in book.pods.items():
+        made.see_pod(name, seen)
+    for name, reservation in book.reservations.items():
+        made.see_reservation(name, reservation)
+    return made
+
+
+def loans_in(book: Book) -> dict[str, tuple[Loan, ...]]:
+    return {claim.uid: claim.loans for claim in book.claims() if claim.is_bound and claim.loans}
 
 
 kinds = st.sampled_from(["borrower", "borrower", "owner", "plain"])
@@ -220,6 +258,7 @@ def test_the_verifier_agrees_and_nodes_hold_what_is_kept(
                         )
                         kept += max(0, each.amounts[names.CPU] - used - lent)
                 assert pods_take + kept <= 8000
+            assert loans_in(rebuilt(run.cluster.book)) == loans_in(run.cluster.book)
         assert metrics.REJECTED_PLANS._value.get() == rejected
 
     asyncio.run(scenario())

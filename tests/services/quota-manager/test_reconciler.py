@@ -378,3 +378,28 @@ def test_what_one_pod_changes_of_many_siblings_is_written_once_a_second() -> Non
     feed.quota("g1", cpu=7000)
     assert quota_key("", "g1") in written(feed.reconciler, 1600, present), "its object is another"
     assert len(written(feed.reconciler, 2000, present)) == 29
+
+
+def test_since_when_a_group_is_over_its_runtime_is_published():
+    """Once, under the revision that it has, also by whoever takes over; and that it came back."""
+    feed = Feed()
+    feed.node("n", cpu=1000)
+    feed.quota("a", minimum=1000, cpu=1000)
+    feed.quota("b", cpu=1000)
+    feed.pod("p", quota="b", cpu=1000, node="n")
+    feed.complete()
+    first = written(feed.reconciler, 1000)
+    assert {message.over_since_ms for message in first.values()} == {0}
+    feed.pod("q", quota="a", cpu=600)
+    second = written(feed.reconciler, 3000)
+    assert second[quota_key("", "b")].runtime == {"cpu": 400}
+    assert second[quota_key("", "b")].over_since_ms == 3000
+    feed.pod("r", quota="a", cpu=100)
+    third = written(feed.reconciler, 5000)
+    assert third[quota_key("", "b")].over_since_ms == 3000, "since then"
+    feed.reconciler.begin()
+    fourth = written(feed.reconciler, 6000)
+    assert fourth[quota_key("", "b")].over_since_ms == 3000
+    feed.pod("p", quota="b", cpu=300, node="n")
+    fifth = written(feed.reconciler, 8000)
+    assert fifth[quota_key("", "b")].over_since_ms == 0

@@ -26,6 +26,7 @@ from berth.contracts import (
     node_runtime,
     question,
     quota,
+    quota_question,
     reservation,
     slo,
     state,
@@ -162,6 +163,8 @@ CHANNELS = (
     Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
     Channel(gang_question.GangQuestion, "request", f"{_SVC}.placement-solver.gang", "anybody"),
     Channel(gang_question.GangAnswer, "reply", f"{_SVC}.placement-solver.gang", _SOLVER),
+    Channel(quota_question.QuotaQuestion, "request", f"{_SVC}.quota-manager.quota", "anybody"),
+    Channel(quota_question.QuotaAnswer, "reply", f"{_SVC}.quota-manager.quota", _QUOTA),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

@@ -92,11 +92,14 @@ class GangRef(Part, frozen=True, kw_only=True):
 
 
 class Step(Part, frozen=True, kw_only=True):
-    """What must have happened on the API before the bind. `action` says what, of claim and volume:
+    """What must have happened on the API before the bind. `action` says what, of claim and volume, or of a pod:
 
     - `bind-volume`: the PersistentVolume is kept for the claim (`spec.claimRef`), and the claim is bound to it;
     - `provision-volume`: the claim names the decision's node (annotation `volume.kubernetes.io/selected-node`), and the
-      volume that its StorageClass makes for it is bound to it.
+      volume that its StorageClass makes for it is bound to it;
+    - `take-over`: the pod, which runs on the decision's node, notes the decided Reservation as the one that it draws
+      on. It is a user of that Reservation from the decision on, until the decision is settled;
+    - `let-go`: the pod no longer notes it. Left over of a decision that was withdrawn.
     """
 
     action: str
@@ -104,6 +107,9 @@ class Step(Part, frozen=True, kw_only=True):
     claim_uid: str = ""
     volume: str = ""
     volume_uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    pod_uid: str = ""
 
 
 class Victim(Part, frozen=True, kw_only=True):
@@ -120,7 +126,9 @@ class Victim(Part, frozen=True, kw_only=True):
 class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     """A claim: this pod (by uid and attempt) goes to this node and holds this capacity until it is gone.
 
-    `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
+    `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty), or `quota` for a group that gives
+    back what it uses beyond its runtime: nobody waits then, it takes nothing and has no node, and stands until its
+    victims leave. `accounts` are the accounts it
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
     `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of the
     two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.

@@ -34,8 +34,10 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     revision. `former_trees` are those: a solver may still charge it there. The groups below it came along.
     `nodes` are what the labels of a node have to say so that pods of the group may go there: those of its tree's
     profile, all of them; none restricts nothing.
-    `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
-    account stamp names the newest revision used on it.
+    `over_since_ms` is since when the group has used more than its runtime of something, unix time in milliseconds; 0:
+    it does not.
+    `revision` rises with every change but one of `request`, `problems` or `over_since_ms` and never falls, also over
+    restarts: an account stamp names the newest revision used on it.
     """
 
     tree: str
@@ -57,3 +59,4 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     nodes: list[Requirement] = []
     rules: QuotaRules = QuotaRules()
     former_trees: list[str] = []
+    over_since_ms: Integer = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.services.auditor.looks import lists_of
 
 from berth.auditor.core.quota_drift import drifted
 from berth.contracts import names
+from berth.contracts.quota import QuotaRules
 from berth.invariants import World
 
 
@@ -84,3 +86,17 @@ def test_nothing_is_said_while_groups_change_or_show_nothing(story: Story) -> No
     quota(story, "blue", {"cpu": "7"})
     assert found(first, world(story)) == []
     assert found(world(story)) != []
+
+
+def test_what_is_shown_follows_the_switches_of_quota_manager(story: Story) -> None:
+    """The overhead of a pod and a pod that is terminating are not charged where it is set so."""
+    quota(story, "blue", {"cpu": "2"})
+    bound(story, "a", "blue", cpu="2")
+    story.change("pods", "a", {"spec": {"overhead": {"cpu": "1"}}})
+    bound(story, "b", "blue")
+    story.change("pods", "b", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    seen = world(story)
+    assert found(seen) != []
+    rules = QuotaRules(ignores_overhead=True, ignores_terminating=True)
+    assert found(replace(seen, quota_rules=rules)) == []
+    assert found(seen, replace(seen, quota_rules=rules)) == []

@@ -420,6 +420,11 @@ def test_how_long_a_reservation_lives(spec: Any, ttl_s: float | None, expires: s
 def test_priority_of_a_reservation(labels: dict[str, str], priority: int, problems: list[str]) -> None:
     seen = reservation({}, labels=labels)
     assert (seen.template.priority, fields(seen)) == (priority, problems)
+    assert seen.is_priority_set is (labels != {} and not problems)
+
+
+def test_the_highest_priority_may_be_asked_for_by_name() -> None:
+    assert reservation({}, labels={names.LABEL_PRIORITY: "2147483647"}).is_priority_set
 
 
 def test_a_reservation_is_placed_for_what_it_is_resized_to() -> None:

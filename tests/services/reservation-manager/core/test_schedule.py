@@ -57,7 +57,22 @@ def test_an_open_window_asks_for_its_reservation():
         "uid": "uid-nightly",
         "start": "2026-11-26T22:00:00Z",
         "end": "2026-11-27T01:00:00Z",
+        "displaces": "Nobody",
+        "lead_s": 0.0,
     }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"displaces": "Borrowers"},
+        {"displaces": "LowerPriority", "labels": {names.LABEL_PRIORITY: "9"}},
+        {"displaces": "LowerPriority", "spec": {"template": {"spec": {"priority": 0}}}},
+    ],
+)
+def test_its_reservations_say_whom_they_displace(fields):
+    (wish,) = judge(schedule(**fields), {}, (), NOW).wishes
+    assert msgspec.json.decode(wish.annotations[names.ANNOTATION_WINDOW])["displaces"] == fields["displaces"]
 
 
 def test_whoever_computes_it_and_whenever_asks_for_the_same():
@@ -109,7 +124,7 @@ def test_a_reservation_of_somebody_else_stays_as_it_is():
         ({"duration_s": 0.0}, "spec.duration"),
         ({"lead_s": 25 * 3600.0}, "spec.lead"),
         ({"displaces": "LowerPriority"}, "spec.displaces"),
-        ({"displaces": "Borrowers"}, "spec.displaces"),
+        ({"displaces": "Everybody"}, "spec.displaces"),
         ({"spec": {"ttl": "1h"}}, "spec.template.spec.ttl"),
         ({"spec": {"expires": "2026-11-27T01:00:00Z"}}, "spec.template.spec.expires"),
         (

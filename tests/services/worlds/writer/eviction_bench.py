@@ -22,8 +22,10 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import Decision, Epoch, GangRef, Plan, PlanStatus, Victim
 from berth.kube.answer import Answer, answer_of
 from berth.kube.bodies import delete_options
+from berth.rules.preemption import BY_QUOTA
 from berth.simcluster import Store
 from berth.simcluster.store import Path
+from berth.transaction.revocations import KIND, name_of_group
 
 KINDS = ("pods", "nodes", "reservations", "devices", "podgroups")
 NOW = 1_700_000_000.0
@@ -205,6 +207,35 @@ class EvictionBench:
             eviction_reason=reason,
         )
         self.write(subjects.decision_key(1, "default", waits), decision)
+        self.write(subjects.plan_key(1, plan), Plan(id=plan, status=PlanStatus.COMMITTED))
+        self.lease.record.plan = plan
+        if begin:
+            self.executor.begin(decision)
+        return decision
+
+    def revoke(self, *victims: str, group: str = "team", plan: str = "p", begin: bool = True) -> Decision:
+        """A committed plan by which victims leave a quota group, and nobody waits."""
+        namespace, name = name_of_group("", group)
+        leaving = [
+            Victim(namespace="default", name=each.name, uid=each.uid, version=each.version, node="n")
+            for each in map(self.api.seen, victims)
+        ]
+        decision = Decision(
+            plan=plan,
+            kind=KIND,
+            namespace=namespace,
+            name=name,
+            uid=name,
+            attempt=0,
+            node="",
+            pod_version=0,
+            basis=self.api.store.version,
+            other_basis=self.api.store.version,
+            nominates=True,
+            victims=leaving,
+            eviction_reason=BY_QUOTA,
+        )
+        self.write(subjects.decision_key(1, namespace, name), decision)
         self.write(subjects.plan_key(1, plan), Plan(id=plan, status=PlanStatus.COMMITTED))
         self.lease.record.plan = plan
         if begin:

@@ -16,6 +16,7 @@ from berth.cli.errors import EXIT_BAD, CliError
 from berth.contracts import buckets, kube
 from berth.invariants import Report, World, check
 from berth.invariants.facts import ENDED
+from berth.invariants.payers import RULES_KEY, rules_in
 from berth.invariants.world import read_objects
 from berth.kube import resources
 
@@ -96,6 +97,7 @@ async def _look(api: Objects, bus: Bus, excused_gangs: Collection[str]) -> Repor
     # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
     ledger = await read_bucket(bus, buckets.LEDGER)
     believed = await read_bucket(bus, buckets.STATE)
+    shares = await read_bucket(bus, buckets.QUOTA)
 
     async def items(resource: resources.Resource) -> list[Any]:
         return await api.items(resource.path())
@@ -111,6 +113,7 @@ async def _look(api: Objects, bus: Bus, excused_gangs: Collection[str]) -> Repor
         pod_groups=await items(resources.POD_GROUPS),
         reservations=await items(resources.RESERVATIONS),
         excused_gangs=excused_gangs,
+        quota_rules=rules_in(shares[RULES_KEY][1] if RULES_KEY in shares else None),
     )
     reports = read_objects(await items(resources.NODE_METRICS), kube.NodeMetric, world.unreadable)
     # A report is some seconds old, and may name a pod beside the one that was given its device after it had ended.

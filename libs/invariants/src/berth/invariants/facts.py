@@ -12,7 +12,7 @@ import msgspec
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.grants import CPU, OWN_ROOT, ZONE, device, function, granted, one
-from berth.contracts.ledger import Decision, Grant, PlanStatus
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
 from berth.contracts.state import PodTemplate
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
@@ -123,6 +123,16 @@ class Seen:
         return [*read_devices(self.annotations), *read_cores(self.annotations)]
 
     @property
+    def is_deleting(self) -> bool:
+        """Its deletion was asked for."""
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def overhead(self) -> Amounts:
+        """What of its request is its runtime class's."""
+        return amounts_of(self.pod.spec.overhead)
+
+    @property
     def holds_number(self) -> bool:
         """It asks for whole cards by a vendor's count, and no note says which it was given."""
         has_some = any(grant.kind == "gpu" for grant in self.devices)
@@ -156,6 +166,9 @@ class Holder(NamedTuple):
     reservation: str
     is_ours: bool
     is_bound: bool
+    overhead: Amounts = {}
+    """What of the amounts is the runtime class's."""
+    is_deleting: bool = False
 
 
 @dataclass
@@ -212,6 +225,8 @@ class Facts:
                     reservation=seen.reservation,
                     is_ours=seen.is_ours,
                     is_bound=True,
+                    overhead=seen.overhead,
+                    is_deleting=seen.is_deleting,
                 )
 
     def _decided(self) -> Iterator[Holder]:
@@ -231,6 +246,8 @@ class Facts:
                     reservation=decision.reservation_uid,
                     is_ours=True,
                     is_bound=False,
+                    overhead=self.pods[key].overhead,
+                    is_deleting=self.pods[key].is_deleting,
                 )
 
 
@@ -316,6 +333,12 @@ def read_reservation_uid(annotations: Mapping[str, str]) -> str:
     """Uid of the reservation in the annotation of a bind; empty when there is none or it cannot be read."""
     read = read_annotation(annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
     return read.uid if isinstance(read, _Reference) else ""
+
+
+def read_loans(annotations: Mapping[str, str]) -> list[Loan]:
+    """What a pod borrows of Reservations by the annotation of its bind; nothing when it cannot be read."""
+    read = read_annotation(annotations, names.ANNOTATION_BORROWED, list[Loan])
+    return read if isinstance(read, list) else []
 
 
 def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.invariants.facts import Facts, Holder, amounts_of
+from berth.invariants.facts import Facts, amounts_of
+from berth.invariants.payers import charges
 from berth.invariants.report import Finding
-from berth.resources.amounts import Amounts
-from berth.rules.quota_of_pod import QuotaClaim, QuotaMap, parse_namespaces
-from berth.rules.quota_payer import payer_of
+from berth.resources.amounts import Amounts, add_into
 
 LINE_MAX = 64
 
@@ -29,9 +28,9 @@ def above_max(facts: Facts) -> Iterator[Finding]:
     groups = _groups(facts)
     used: dict[str, Amounts] = {}
     ours: set[str] = set()
-    for holder, name in _payers(facts, groups):
+    for holder, name, amounts in charges(facts):
         for each in _line(name, groups):
-            _add(used.setdefault(each, {}), holder.amounts)
+            add_into(used.setdefault(each, {}), amounts)
             if holder.is_ours:
                 ours.add(each)
     for name in sorted(used):
@@ -45,9 +44,9 @@ def non_preemptible_above_min(facts: Facts) -> Iterator[Finding]:
     """Groups whose own non-preemptible pods hold more than the min that the group names."""
     groups = _groups(facts)
     used: dict[str, Amounts] = {}
-    for holder, name in _payers(facts, groups):
-        if holder.is_ours and holder.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false":
-            _add(used.setdefault(name, {}), holder.amounts)
+    for holder, name, amounts in charges(facts):
+        if name in groups and holder.is_ours and holder.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false":
+            add_into(used.setdefault(name, {}), amounts)
     for name in sorted(used):
         group = groups[name]
         for resource in sorted(group.min.keys() & group.max.keys()):
@@ -69,26 +68,9 @@ def _groups(facts: Facts) -> dict[str, Group]:
     }
 
 
-def _payers(facts: Facts, groups: dict[str, Group]) -> Iterator[tuple[Holder, str]]:
-    """Every holder with the group that pays for it."""
-    resolved = QuotaMap(
-        QuotaClaim(quota.metadata.name, quota.metadata.namespace, parse_namespaces(quota.metadata.annotations or {})[0])
-        for quota in facts.world.quotas
-    )
-    for holder in facts.holders:
-        name = payer_of(resolved, holder.quota, holder.labels.get(names.LABEL_QUOTA_NAME), holder.key[0])
-        if name is not None and name in groups:
-            yield holder, name
-
-
 def _line(name: str, groups: dict[str, Group]) -> list[str]:
     line: list[str] = []
     while name in groups and name not in line and len(line) < LINE_MAX:
         line.append(name)
         name = groups[name].parent
     return line
-
-
-def _add(into: Amounts, amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        into[name] = into.get(name, 0) + amount

@@ -11,12 +11,14 @@ import msgspec
 from berth.contracts import kube, names, state, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.quota import QuotaRules
 from berth.invariants.snapshots import Snapshot, snapshot_of_claims
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, of_pod, of_reservation
 from berth.transaction.ledger_view import LedgerView
 
 T = TypeVar("T")
+NORMAL = QuotaRules()
 Objects = Iterable[Mapping[str, Any] | kube.View]
 
 
@@ -36,7 +38,8 @@ class World:
 
     `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are those that
     nothing could keep whole: a member was deleted or withdrawn after they had begun, say. `unreadable` says what
-    had to be left out. `believed` is the snapshot that STATE gives of the same moment, where it was read.
+    had to be left out. `believed` is the snapshot that STATE gives of the same moment, where it was read. `quota_rules`
+    is how quota-manager is set, as QUOTA says.
     """
 
     pods: list[kube.Pod] = field(default_factory=list)
@@ -53,6 +56,7 @@ class World:
     is_quiet: bool = True
     unreadable: list[str] = field(default_factory=list)
     believed: Snapshot | None = None
+    quota_rules: QuotaRules = NORMAL
 
     @classmethod
     def of(
@@ -72,6 +76,7 @@ class World:
         schedulers: Iterable[str] = (names.SCHEDULER_NAME,),
         excused_gangs: Iterable[str] = (),
         is_quiet: bool = True,
+        quota_rules: QuotaRules = NORMAL,
     ) -> World:
         """From raw objects (dictionaries or partial views), and the live keys of ledger and STATE with their values.
 
@@ -93,6 +98,7 @@ class World:
             excused_gangs=frozenset(excused_gangs),
             is_quiet=is_quiet,
             unreadable=unreadable,
+            quota_rules=quota_rules,
             believed=None if believed is None else snapshot_of_claims(_believed(believed, unreadable)),
         )
 

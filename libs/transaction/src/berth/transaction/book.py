@@ -24,6 +24,8 @@ from berth.transaction.ledger_view import LedgerView
 from berth.transaction.marks import Marks
 from berth.transaction.nominations import Nomination, Nominations
 from berth.transaction.owners import Owners
+from berth.transaction.revocations import is_revocation
+from berth.transaction.take_overs import TakeOvers
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -82,6 +84,7 @@ class Book:
         self._on_nomination = on_nomination
         self.nominations = Nominations()
         self.marks = Marks()
+        self.take_overs = TakeOvers()
         self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
@@ -196,6 +199,8 @@ class Book:
 
     def is_gone(self, decision: Decision) -> bool:
         """Rule Gone (R4): no object with this uid in a view complete through `pod_version`, or the object has ended."""
+        if is_revocation(decision):
+            return False
         name = (decision.namespace, decision.name)
         seen = self.seen(name)
         if seen is not None and seen.uid == decision.uid:
@@ -203,11 +208,17 @@ class Book:
         return self.through(name) >= decision.pod_version
 
     def is_settled(self, decision: Decision) -> bool:
-        """Rule Settled: gone, or past its attempt, or its plan was aborted; of a nomination also: its pod is bound."""
+        """Rule Settled: gone, or past its attempt, or its plan was aborted; of a nomination also: its pod is bound.
+
+        A revocation: none of its victims stays, or its plan was aborted.
+        """
         return self._settles(decision, self.seen((decision.namespace, decision.name)))
 
     def _settles(self, decision: Decision, seen: Pod | Reservation | None) -> bool:
         """`is_settled` for a caller that has looked its name up already."""
+        if is_revocation(decision):
+            stands = bool(self.staying_victims(nominations.of_ledger(decision, None)))
+            return not stands or self.ledger.plan_status(decision.plan) is PlanStatus.ABORTED
         if seen is not None and seen.uid == decision.uid:
             if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
                 return True
@@ -241,6 +252,10 @@ class Book:
         """Every claim that holds on a node."""
         return self._by_node.get(node, {}).values()
 
+    def noting(self, reservation_uid: str) -> Iterable[Name]:
+        """The names of bound pods that note this Reservation as the one that they draw on."""
+        return self._owners.noting(reservation_uid)
+
     def claims_of(self, name: Name) -> tuple[Claim, ...]:
         """The claims of one name: that of the object, that of a decision, or both when their uids differ."""
         return self._claims.get(name, ())
@@ -260,6 +275,13 @@ class Book:
         standing = self._standing(name, seen)
         self._nominate(name, self._nomination(seen, standing))
         new = self._work_out(name, seen, [each for each in standing if not each.nominates])
+        self._set(name, new)
+        if not name[0]:
+            for pod in sorted(self.take_overs.see(name, standing)):
+                self.refresh(pod)
+
+    def _set(self, name: Name, new: tuple[Claim, ...]) -> None:
+        """These are the claims of a name; the difference is reported."""
         old = self._claims.get(name, ())
         if new == old:
             return
@@ -297,6 +319,8 @@ class Book:
         for decision in standing:
             if decision.nominates:
                 made = nominations.of_ledger(decision, seen)
+                if is_revocation(decision):
+                    return made
                 return made._replace(claim=self._paid(made.claim, seen))
         note = nominations.note_of(seen)
         if seen is None or note is None or seen.phase in FINISHED_PHASES:
@@ -336,7 +360,12 @@ class Book:
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
         picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
-        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
+        owners = self._owners
+        claim = claims.of_pod(
+            pod, decision, lambda uid: owners.accept(uid, pod), picked, lambda uid: owners.lends(uid, pod)
+        )
+        if not claim.reservation:
+            claim = claim._replace(reservation=self.take_overs.reservation_of(pod))
         return self._paid(claim, pod)
 
     def _paid(self, claim: Claim, seen: Pod | Reservation | None) -> Claim:

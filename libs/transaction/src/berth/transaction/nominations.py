@@ -41,7 +41,7 @@ class Nomination(NamedTuple):
 def of_ledger(decision: Decision, seen: Pod | Reservation | None) -> Nomination:
     """The nomination that a decision makes; `seen` is what the view shows under the name of its pod."""
     is_shown = seen is not None and seen.uid == decision.uid
-    pods_basis = decision.other_basis if decision.kind == "reservation" else decision.basis
+    pods_basis = decision.basis if decision.kind == "pod" else decision.other_basis
     return Nomination(
         of_decision(decision),
         seen.template.priority if seen is not None and is_shown else UNKNOWN_PRIORITY,

@@ -13,12 +13,14 @@ from berth.auditor.core.reports import holds_of
 from berth.auditor.settings import SERVICE
 from berth.auditor.views import Lists
 from berth.contracts.event import AuditReported
+from berth.contracts.quota import QuotaRules
 from berth.contracts.subjects import event_subject
 from berth.invariants import INVARIANTS, Finding, World
 from berth.invariants.facts import Facts
 from berth.runtime import Event
 
 TEXT_MAX = 2000
+DEFAULTS = QuotaRules()
 
 
 class Reconciler:
@@ -36,8 +38,10 @@ class Reconciler:
         """Something was seen once that a second look would make certain."""
         return self.book.doubts()
 
-    def look(self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float) -> list[Event]:
-        """A complete look at everything; what it brings to light. `now_s` is unix time."""
+    def look(
+        self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float, rules: QuotaRules = DEFAULTS
+    ) -> list[Event]:
+        """A complete look at everything; what it brings to light. `now_s` is unix time; `rules`: of quotas."""
         self._gangs.look(lists.pods, lists.pod_groups, self._schedulers)
         world = World.of(
             pods=lists.pods,
@@ -51,6 +55,7 @@ class Reconciler:
             holds=holds_of(lists.metrics, lists.pods),
             schedulers=self._schedulers,
             excused_gangs=self._gangs.excused,
+            quota_rules=rules,
         )
         world.unreadable.extend(lists.unreadable)
         before = self._before

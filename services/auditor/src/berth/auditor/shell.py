@@ -12,9 +12,10 @@ from berth.auditor.core.book import AUDITED
 from berth.auditor.lists import IncompleteError, Lister
 from berth.auditor.reconciler import Reconciler
 from berth.auditor.settings import SERVICE, Settings
-from berth.auditor.views import LedgerView
+from berth.auditor.views import LedgerView, RulesView
 from berth.contracts import buckets, subjects
 from berth.contracts.event import AuditReported
+from berth.invariants.payers import RULES_KEY
 from berth.kube import KubeApi
 from berth.runtime import Context, Event, Input, Replica
 from berth.telemetry import counter, gauge, histogram
@@ -40,8 +41,9 @@ class Shell(Replica[Settings]):
         settings = context.settings
         self._at_end = asyncio.Event()
         self.ledger = LedgerView(self._at_end.set)
-        ledger = Input(buckets.LEDGER, self.ledger, subjects.COUNTED)
-        super().__init__(SERVICE, context, inputs=[ledger], lease_ttl_s=settings.lease_ttl_s)
+        self.rules = RulesView()
+        inputs = [Input(buckets.LEDGER, self.ledger, subjects.COUNTED), Input(buckets.QUOTA, self.rules, RULES_KEY)]
+        super().__init__(SERVICE, context, inputs=inputs, lease_ttl_s=settings.lease_ttl_s)
         schedulers = frozenset(settings.scheduler_names)
         self.reconciler = Reconciler(schedulers=schedulers, settle_s=settings.audit_settle_s)
         self.lister = Lister(
@@ -60,7 +62,7 @@ class Shell(Replica[Settings]):
     @property
     def is_ready(self) -> bool:
         """See `Replica`."""
-        return self.ledger.is_known
+        return self.ledger.is_known and self.rules.is_known
 
     @property
     def missing(self) -> str:
@@ -127,7 +129,7 @@ class Shell(Replica[Settings]):
                 self._incomplete(str(error) or "the end of the ledger is not reached")
                 return
             began = clock.monotonic()
-            events = self.reconciler.look(lists, self.ledger.copy(), clock.now())
+            events = self.reconciler.look(lists, self.ledger.copy(), clock.now(), self.rules.rules)
             self._took_s += clock.monotonic() - began
         LOOKS.labels("complete").inc()
         self._trouble = ""

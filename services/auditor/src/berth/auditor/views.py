@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from berth.bus.port import Entry
 from berth.contracts import kube
+from berth.contracts.quota import QuotaRules
+from berth.invariants.payers import RULES_KEY, rules_in
 
 
 class Lists(NamedTuple):
@@ -59,3 +61,24 @@ class LedgerView:
     def copy(self) -> Mapping[str, tuple[int, bytes]]:
         """As it is now."""
         return dict(self.live)
+
+
+class RulesView:
+    """How quota-manager is set, as QUOTA says. Until it has said so the defaults hold."""
+
+    def __init__(self) -> None:
+        self.rules = QuotaRules()
+        self.is_known = False
+        """The end was reached once."""
+
+    def reset(self) -> None:
+        """The bucket begins anew. What held holds on until it says otherwise."""
+
+    def apply(self, entry: Entry) -> None:
+        """The next message; a deletion says nothing."""
+        if entry.key == RULES_KEY and not entry.deleted:
+            self.rules = rules_in(entry.value)
+
+    def end(self, sequence: int) -> None:
+        """The end: what is here is all there is."""
+        self.is_known = True

@@ -19,6 +19,7 @@ from berth.kube.lease import KubeLease
 from berth.rules.eviction_notes import noted_nomination
 from berth.rules.pod_reading import PodItem, whole_pod
 from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.revocations import is_revocation
 
 _POD = msgspec.json.Decoder(PodItem)
 ATTEMPT_DIGITS_MAX = 10
@@ -61,8 +62,9 @@ class Look:
             return False
         # Whether a gang goes on without members that are lost has been judged.
         current = [member for member in members if evictions.is_current(book, member)]
-        for at in range(0, len(current), AT_ONCE):
-            if not all(await asyncio.gather(*map(self._still_waits, current[at : at + AT_ONCE]))):
+        waiting = [member for member in current if not is_revocation(member)]
+        for at in range(0, len(waiting), AT_ONCE):
+            if not all(await asyncio.gather(*map(self._still_waits, waiting[at : at + AT_ONCE]))):
                 return False
         return bool(current) and self._lease.active
 

@@ -9,7 +9,8 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.kube.bodies import ObjectRef
-from berth.rules.eviction_notes import Mark
+from berth.rules.eviction_notes import Mark, name_of
+from berth.transaction.revocations import group_of
 
 
 class EvictionPublisher:
@@ -30,7 +31,11 @@ class EvictionPublisher:
         subject = subjects.event_subject("eviction", "sent", victim.namespace, victim.name)
         self._offer(subject, event.EvictionSent(**_about(victim, mark)), f"sent-{victim.uid}-{mark.plan}")
         about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
-        self._outbox.put(Note(about, "Preempted", f"Preempted by pod {mark.uid} on node {victim.node}"))
+        group = group_of(name_of(mark))
+        text = f"Preempted by pod {mark.uid} on node {victim.node}"
+        if group is not None:
+            text = f"Revoked on node {victim.node}: quota group {group[1]} has used more than its runtime for too long"
+        self._outbox.put(Note(about, "Preempted" if group is None else "Revoked", text))
 
     def refused(self, victim: Pod, mark: Mark, message: str) -> None:
         """A victim may not be marked or deleted."""
@@ -38,7 +43,9 @@ class EvictionPublisher:
         refused = event.EvictionRefused(**_about(victim, mark), message=message)
         self._offer(subject, refused, f"refused-{victim.uid}-{mark.plan}")
         about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
-        text = f"Pod {mark.uid} cannot preempt it: {message}"
+        group = group_of(name_of(mark))
+        who = f"Pod {mark.uid} cannot preempt" if group is None else f"Quota group {group[1]} cannot revoke"
+        text = f"{who} it: {message}"
         self._outbox.put(Note(about, "PreemptionRefused", text, warning=True, action="Preempting"))
 
     def spared(self, victim: Pod, mark: Mark, message: str) -> None:

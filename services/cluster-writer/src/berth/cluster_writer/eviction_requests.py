@@ -23,7 +23,7 @@ from berth.rules.preemption import THROUGH_API
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.book import Book
-from berth.transaction.claims import Name
+from berth.transaction.claims import Name, name_of
 
 log = get_logger(__name__)
 
@@ -112,7 +112,7 @@ class EvictionRequests:
         outcome = self._outcome(victim, answer)
         if outcome.heed is Heed.DONE and reason in THROUGH_API:
             # The answer to an eviction names no version: whatever is newer shows it.
-            self._sent[uid] = (_name(victim), int(version) + 1)
+            self._sent[uid] = (name_of(victim), int(version) + 1)
         return outcome
 
     def release(self, seen: Pod | Reservation) -> None:
@@ -138,7 +138,7 @@ class EvictionRequests:
         if heed is Heed.DONE:
             self._pauses.pop(seen.uid, None)
             return Outcome(heed, self._await(seen, answer))
-        pause = self._pauses.setdefault(seen.uid, (_name(seen), _Pause(self._random)))[1]
+        pause = self._pauses.setdefault(seen.uid, (name_of(seen), _Pause(self._random)))[1]
         now = self._clock.monotonic()
         pause.until, pause.version = now + pause.backoff.next(answer.retry_after_s), seen.version
         if heed is Heed.HELD:
@@ -155,7 +155,7 @@ class EvictionRequests:
         """What is known to have changed is judged again once STATE shows it."""
         try:
             version = _META.decode(answer.body).metadata.resource_version
-            self._sent[seen.uid] = (_name(seen), int(version))
+            self._sent[seen.uid] = (name_of(seen), int(version))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
             return ""
         return version
@@ -164,7 +164,3 @@ class EvictionRequests:
 def namespace_of(seen: Pod | Reservation) -> str:
     """Empty for a Reservation."""
     return seen.namespace if isinstance(seen, Pod) else ""
-
-
-def _name(seen: Pod | Reservation) -> Name:
-    return (namespace_of(seen), seen.name)

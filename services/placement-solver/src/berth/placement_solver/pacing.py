@@ -32,6 +32,7 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
     next_at = 0.0
     while True:
         rounds.tick()
+        await rounds.revoke()
         if not rounds.readiness.may_plan() or not rounds.has_work():
             rounds.changed.clear()
             pause = IDLE_S

@@ -146,7 +146,7 @@ class Preempting:
         if len(found.placements) == 1:
             return False
         claims = [placement.claim for placement in found.placements]
-        spare = self._verifier.spare_victim(claims, found.victims, found.displaced)
+        spare = self._verifier.spare_victim(claims, found.victims, found.displaced, found.reason)
         if spare is not None:
             log.info("a victim of a gang may as well stay: nobody leaves", victim=f"{spare.namespace}/{spare.name}")
         return spare is not None

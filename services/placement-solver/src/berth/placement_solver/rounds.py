@@ -32,6 +32,7 @@ from berth.placement_solver.improving import Improving
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
+from berth.placement_solver.revoking import Revoking
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
@@ -82,6 +83,16 @@ class Rounds:
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
+        self._revoking = Revoking(
+            cluster,
+            verifier,
+            self._committer,
+            self.readiness,
+            self._event_publisher,
+            clock,
+            random,
+            revokes=preempts,
+        )
         self._woken_at = float("-inf")
 
     # --- planning ----------------------------------------------------------------------------------------------------
@@ -269,6 +280,10 @@ class Rounds:
             return None
         metrics.IMPROVED.inc()
         return joint
+
+    async def revoke(self) -> None:
+        """Have groups give back that have been over their runtime for too long; between two rounds."""
+        await self._revoking.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""

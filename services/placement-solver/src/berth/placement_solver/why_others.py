@@ -1,4 +1,4 @@
-"""Answers to people about what pods depend on: gangs, quotas, nodes, and who draws on a Reservation."""
+"""Answers to people about what pods depend on: gangs, quotas, nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import islice
 from berth.contracts.grants import CPU, ZONE, percent
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
@@ -162,15 +161,6 @@ def _held(claim: Claim) -> str:
     called = {CPU: "CPUs of its own", ZONE: "shares of NUMA nodes"}
     granted = dict.fromkeys(called.get(grant.kind, "devices") for grant in claim.grants)
     return ", ".join([state, *plain, *granted])
-
-
-def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:
-    """The pods that hold something out of a Reservation."""
-    seen = cluster.book.seen(("", name))
-    if seen is None or isinstance(seen, Pod) or not seen.node:
-        return {}
-    claims = (claim for claim in cluster.book.claims_on(seen.node) if claim.reservation == seen.uid)
-    return _named({claim.name: _held(claim) for claim in sorted(claims, key=lambda claim: claim.name)})
 
 
 def _named(pods: Mapping[Name, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts import names
 from berth.contracts.grants import ZONE
+from berth.contracts.quota import QuotaRules
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR
@@ -21,6 +22,7 @@ from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE, promise_of
 from berth.resources.amounts import Amounts
+from berth.rules.quota_payer import charged, pays_for, uncharged
 
 NOT_OF_NODES = BY_MINOR | SHRINKING
 
@@ -73,6 +75,8 @@ class Capacity:
 
     def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Sight) -> None:
         self.doubt = doubt
+        self.rules = QuotaRules()
+        """As quota-manager is set."""
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
         self.reported: dict[Minor, int] = {}
@@ -100,7 +104,7 @@ class Capacity:
     def put(self, uid: str, hold: Hold | None) -> None:
         """What this uid holds from now on. A pod that newly holds something is compared with what there is."""
         if hold is not None:
-            hold = hold._replace(groups=self.line_of(hold.quota))
+            hold = self._paid(hold)
         old = self.holds.get(uid)
         if old == hold:
             return
@@ -126,17 +130,25 @@ class Capacity:
 
     def _was_charged(self, old: Hold, new: Hold) -> bool:
         """Whether one that is bound now was charged for the same before: nobody looks at its quota again."""
-        is_same = (old.groups, old.amounts) == (new.groups, new.amounts)
+        is_same = (old.groups, old.charged) == (new.groups, new.charged)
         return is_same and new.is_bound and (old.is_bound or not self.doubt.covers((new.uid,)))
 
     def regroup(self) -> None:
-        """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
+        """Quota groups have come, gone, or moved, or quota-manager is set otherwise: work out anew who is charged what.
+        Nobody has taken anything by that."""
         for uid, hold in list(self.holds.items()):
-            line = self.line_of(hold.quota)
-            if line != hold.groups:
+            paid = self._paid(hold)
+            if paid != hold:
                 self._sum(hold, -1)
-                self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
-                self._sum(moved, 1)
+                self.holds[uid] = self.on_node[hold.node][uid] = paid
+                self._sum(paid, 1)
+
+    def _paid(self, hold: Hold) -> Hold:
+        """With whom it is charged to, and how much of it."""
+        if not pays_for(self.rules, is_deleting=hold.is_deleting):
+            return hold._replace(groups=(), charged={})
+        paid = charged(hold.amounts, uncharged(self.rules, hold.overhead))
+        return hold._replace(groups=self.line_of(hold.quota), charged=paid)
 
     def quotas_changed(self) -> None:
         """Limits have come or sunk, or groups have moved: what is held beyond them now, nobody has taken by mistake."""
@@ -150,7 +162,7 @@ class Capacity:
         """A bound pod was labelled: what its group's pods of that kind hold now, nobody has taken by mistake."""
         known = self.groups.get(hold.groups[0]) if hold.groups else None
         for name, least in known.non_preemptible.amounts.items() if known is not None else ():
-            if hold.amounts.get(name):
+            if hold.charged.get(name):
                 group = hold.groups[0]
                 self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
 
@@ -212,10 +224,10 @@ class Capacity:
                 _add(self._amounts, (node, name), sign * amount)
         _add(self._amounts, (node, names.PODS), sign)
         for group in hold.groups:
-            for name, amount in hold.amounts.items():
+            for name, amount in hold.charged.items():
                 _add(self._charged, (group, name), sign * amount)
         if hold.is_non_preemptible and hold.groups:
-            for name, amount in hold.amounts.items():
+            for name, amount in hold.charged.items():
                 _add(self._non_preemptible, (hold.groups[0], name), sign * amount)
 
     # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
@@ -230,7 +242,7 @@ class Capacity:
             most = WHOLE.get(minor[3], 0) or self.reported.get(minor, 0)
             if amount and most and self._minors[minor] > most:
                 subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
-                self._beyond(promise_of(minor[1]), subject, minor[3], most, self._of_minor(minor), reader)
+                self.beyond(promise_of(minor[1]), subject, minor[3], most, self._of_minor(minor), reader)
         if self._cuts.get(hold.node):
             self._compare_cuts(hold, reader)
         if not hold.is_bound:
@@ -275,7 +287,7 @@ class Capacity:
                 self._note_numa_node(minor)
             else:
                 subject = f"node {minor[0]}, NUMA node {minor[2]}"
-                self._beyond("I25", subject, minor[3], most, self._of_minor(minor), Reader.SOLVER)
+                self.beyond("I25", subject, minor[3], most, self._of_minor(minor), Reader.SOLVER)
 
     def _compare_node(self, hold: Hold, limit: Limit, reader: Reader) -> None:
         node = hold.node
@@ -291,7 +303,7 @@ class Capacity:
                         "I1b", self._why(total, self._most_of_node(limit, name, total, self._is_old))
                     )
                 else:
-                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name), reader)
+                    self.beyond("I1b", f"node {node}", name, most, self._of_node(node, name), reader)
 
     @staticmethod
     def _most_of_node(limit: Limit, name: str, total: int, is_seen: Callable[[float], bool]) -> int:
@@ -318,7 +330,7 @@ class Capacity:
         if known is None:
             return
         is_seen = self._seen_by(Reader.QUOTA)
-        for name, amount in hold.amounts.items():
+        for name, amount in hold.charged.items():
             if amount <= 0 or name not in known.most.amounts:
                 continue
             self._verdicts.judged("I2")
@@ -329,7 +341,7 @@ class Capacity:
                     self._note_left_over("I2", group, name, total, known.most.amounts[name])
                 else:
                     holders = self._of_group(group, name, non_preemptible=False)
-                    self._beyond("I2", f"quota {group}", name, most, holders, Reader.QUOTA)
+                    self.beyond("I2", f"quota {group}", name, most, holders, Reader.QUOTA)
             if is_own and hold.is_non_preemptible and name in known.non_preemptible.amounts:
                 self._verdicts.judged("I2b")
                 total = self._non_preemptible[group, name]
@@ -341,9 +353,9 @@ class Capacity:
                     self._note_left_over("I2b", group, name, total, known.non_preemptible.amounts[name])
                 else:
                     holders = self._of_group(group, name, non_preemptible=True)
-                    self._beyond("I2b", f"quota {group}", name, most, holders, Reader.QUOTA)
+                    self.beyond("I2b", f"quota {group}", name, most, holders, Reader.QUOTA)
 
-    def _beyond(
+    def beyond(
         self,
         promise: str,
         subject: str,
@@ -352,6 +364,7 @@ class Capacity:
         holders: Callable[[], Iterator[tuple[Hold, int]]],
         reader: Reader,
     ) -> None:
+        """More is held than there is: a mistake, unless strangers that are not seen yet, or a loss, explain it."""
         held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold, reader)]
         if sum(amount for _, amount in held) <= most:
             self._verdicts.excused(promise, Excuse.STRANGER)
@@ -391,7 +404,7 @@ class Capacity:
                 if group in hold.groups and (
                     not non_preemptible or (hold.is_non_preemptible and hold.groups[0] == group)
                 ):
-                    yield hold, hold.amounts.get(name, 0)
+                    yield hold, hold.charged.get(name, 0)
 
         return holders
 

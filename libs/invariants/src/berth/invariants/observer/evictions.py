@@ -8,36 +8,45 @@ counts, in undisturbed time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from berth.contracts import names
+import msgspec
+
+from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR, amounts_of
+from berth.invariants.observer.beneficiaries import is_over, node_of, priority_of, why_nobody_leaves
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
+from berth.rules.bounded_json import read_annotation
 from berth.rules.eviction_notes import Mark, noted_mark
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, is_by_berth
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, is_by_berth
+from berth.rules.reservation_operating import current_owner_of
+from berth.rules.reservation_owners import PodIdentity, compile_owners
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.revocations import is_revocation
 
 Json = Mapping[str, Any]
 Name = tuple[str, str]
 
 
 class Evictions:
-    """Nominations of LEDGER, and what becomes of victims and beneficiaries. `pods` and `nodes` are the objects as they
-    are, by name."""
+    """Nominations of LEDGER, and what becomes of victims and beneficiaries. `pods`, `reservations` and `nodes` are the
+    objects as they are, by name."""
 
     def __init__(
         self,
         verdicts: Verdicts,
         calm: Calm,
         capacity: Capacity,
-        pods: Mapping[Name, Json],
+        pods: MutableMapping[Name, Json],
+        reservations: MutableMapping[Name, Json],
         nodes: Mapping[Name, Json],
         lag_s: float,
         laws: VictimLaws,
@@ -49,6 +58,7 @@ class Evictions:
         self._calm = calm
         self._capacity = capacity
         self._pods = pods
+        self._seen: Mapping[Name, Json] = ChainMap(pods, reservations)
         self._nodes = nodes
         self._lag_s = lag_s
         self._named: dict[tuple[str, str], dict[str, Decision]] = {}
@@ -75,17 +85,16 @@ class Evictions:
         victims = self._named.setdefault((decision.plan, decision.uid), {})
         victims.update((victim.uid, decision) for victim in decision.victims)
         self._members.setdefault(decision.plan, {})[decision.uid] = decision
-        pod = self._pods.get((decision.namespace, decision.name))
-        if pod is not None and pod["metadata"].get("uid") == decision.uid:
-            self._priorities[decision.uid] = _priority(pod)
+        seen = self._seen.get((decision.namespace, decision.name))
+        if seen is not None and _uid(seen) == decision.uid:
+            self._priorities[decision.uid] = priority_of(seen)
         self._attempts[decision.uid] = decision.attempt
         self._laws.nominated(decision, self._priorities.get(decision.uid, 0))
 
     def see(self, pod: Json, deleted: bool) -> None:
         """A pod is written, or deleted; `pods` still shows it as it was."""
         meta = pod["metadata"]
-        if meta.get("uid") in self._attempts:
-            self._see_beneficiary(pod, deleted)
+        self.see_beneficiary(pod, deleted)
         self._laws.see(pod, deleted)
         self._order += 1
         mark = noted_mark(meta.get("annotations") or {})
@@ -107,12 +116,12 @@ class Evictions:
             self._verdicts.add("I11", f"{who}, uid {_uid(pod)}", f"{who}: {text}")
 
     def looked(self, namespace: str, name: str) -> None:
-        """Berth has asked the API server for a pod, and the answer says how it is now."""
+        """Berth has asked the API server for a pod or Reservation, and the answer says how it is now."""
         self._hears_looks = True
         self._order += 1
-        pod = self._pods.get((namespace, name))
-        if pod is not None and not _is_leaving(pod) and not (pod.get("spec") or {}).get("nodeName"):
-            self._looks[_uid(pod)] = (self._order, _attempt(pod))
+        seen = self._seen.get((namespace, name))
+        if seen is not None and not is_over(seen):
+            self._looks[_uid(seen)] = (self._order, _attempt(seen))
 
     def decided(self, decision: Decision, view: LedgerView) -> None:
         """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority. Members of a
@@ -126,7 +135,7 @@ class Evictions:
             for held in view.decisions.values()
             if (each := held.decision).nominates and each.node == decision.node and each.uid != decision.uid
             if not _are_of_one_gang(each, decision)
-            if self._waits(each) and self._priorities.get(each.uid, 0) >= _priority(pod) and self._have_left(each)
+            if self._waits(each) and self._priorities.get(each.uid, 0) >= priority_of(pod) and self._have_left(each)
         ]
         if not heirs:
             return
@@ -182,17 +191,41 @@ class Evictions:
         if over_s is not None and self._calm.since(over_s) > self._lag_s:
             text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
             self._verdicts.add("I11", subject, f"{who}: {text}")
-        if self._hears_looks:
+        if self._hears_looks and not is_revocation(decision):
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
         self._judge_gang(victim, decision, subject)
-        if decision.eviction_reason in (BY_QUOTA, BY_OWNER):
+        if decision.eviction_reason == BY_HAND_OVER:
+            self._judge_hand_over(victim, decision, subject)
+        if decision.eviction_reason in (BY_QUOTA, BY_OWNER, BY_HAND_OVER):
             return
         self._verdicts.judged("I11b")
-        mine, theirs = _priority(victim), self._priorities.get(decision.uid)
+        mine, theirs = priority_of(victim), self._priorities.get(decision.uid)
         if theirs is not None and mine >= theirs:
             text = f"is evicted at priority {mine} for {mark.beneficiary} of priority {theirs}"
             self._verdicts.add("I11b", subject, f"{who}: {text}")
+        waiting = self._seen.get((decision.namespace, decision.name))
+        why = why_nobody_leaves(waiting, victim) if waiting is not None and _uid(waiting) == decision.uid else ""
+        if why:
+            self._verdicts.add("I11b", subject, f"{who}: is evicted for reservation {decision.name}, which {why}")
+
+    def _judge_hand_over(self, victim: Json, decision: Decision, subject: str) -> None:
+        """I30b: it is a placeholder, its owners accept whom it leaves for, and it says who that is."""
+        self._verdicts.judged("I30b")
+        meta = victim["metadata"]
+        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        user = self._pods.get((decision.namespace, decision.name))
+        why = ""
+        if labels.get(names.LABEL_OPERATING_MODE) != "Reservation":
+            why = "which is no placeholder"
+        elif current_owner_of(notes) != decision.uid:
+            why = "and does not say so"
+        elif user is not None and _uid(user) == decision.uid and not _owns(user, notes):
+            why = "which its owners do not accept"
+        if why:
+            who = "/".join(_name(victim))
+            text = f"{who}: hands over to {decision.namespace}/{decision.name}, {why}"
+            self._verdicts.add("I30b", subject, text)
 
     def _judge_gang(self, victim: Json, decision: Decision, subject: str) -> None:
         """E8: when the first leaves for a gang all its members are nominated, and waited until a moment ago; behind the
@@ -226,21 +259,23 @@ class Evictions:
             text = f"is evicted under plan {mark.plan}, and nobody looked whether {mark.beneficiary} waits"
             self._verdicts.add("I11h", subject, f"{'/'.join(_name(victim))}: {text}")
 
-    def _see_beneficiary(self, pod: Json, deleted: bool) -> None:
-        uid = _uid(pod)
-        self._priorities[uid] = _priority(pod)
-        attempt = self._attempts[uid]
-        is_over = deleted or _is_leaving(pod) or (pod.get("spec") or {}).get("nodeName") or _attempt(pod) > attempt
-        if is_over:
+    def see_beneficiary(self, seen: Json, deleted: bool) -> None:
+        """A pod or Reservation is written, or deleted: does it wait yet, if anybody leaves for it?"""
+        uid = _uid(seen)
+        attempt = self._attempts.get(uid)
+        if attempt is None:
+            return
+        self._priorities[uid] = priority_of(seen)
+        if deleted or is_over(seen) or _attempt(seen) > attempt:
             self._over_s.setdefault((uid, attempt), self._verdicts.now_s)
-        if (pod.get("spec") or {}).get("nodeName"):
+        if node_of(seen):
             self._placed.add((uid, attempt))
 
     def _waits(self, nomination: Decision) -> bool:
-        pod = self._pods.get((nomination.namespace, nomination.name))
-        if pod is None or _uid(pod) != nomination.uid or _attempt(pod) != nomination.attempt:
+        seen = self._seen.get((nomination.namespace, nomination.name))
+        if seen is None or _uid(seen) != nomination.uid or _attempt(seen) != nomination.attempt:
             return False
-        return not _is_leaving(pod) and not (pod.get("spec") or {}).get("nodeName")
+        return not is_over(seen)
 
     def _have_left(self, nomination: Decision) -> bool:
         for victim in nomination.victims:
@@ -267,10 +302,6 @@ def _is_leaving(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _priority(pod: Json) -> int:
-    return int((pod.get("spec") or {}).get("priority") or 0)
-
-
 def _attempt(pod: Json) -> int:
     text = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_ATTEMPT, "0")
     return int(text) if text.isdecimal() and len(text) < 16 else 0
@@ -282,3 +313,12 @@ def _is_evicted(pod: Json) -> bool:
     return any(
         each.get("type") == "DisruptionTarget" and is_by_berth(each.get("reason") or "", mark) for each in conditions
     )
+
+
+def _owns(user: Json, notes: Mapping[str, str]) -> bool:
+    """Whether this pod is an owner by the annotation of a placeholder."""
+    read = read_annotation(notes, names.ANNOTATION_RESERVATION_OWNERS, list[kube.ReservationOwner])
+    meta = user["metadata"]
+    references = tuple(msgspec.convert(meta.get("ownerReferences") or [], list[kube.OwnerReference]))
+    identity = PodIdentity(meta.get("namespace") or "", meta["name"], meta["uid"], meta.get("labels") or {}, references)
+    return isinstance(read, list) and compile_owners(read).accept(identity)

@@ -19,7 +19,8 @@ CORES: Final = frozenset({CPU, ZONE})
 
 
 class Hold(NamedTuple):
-    """`quota` is the group that pays, `groups` those that are charged by it, itself first."""
+    """`quota` is the group that pays, `groups` those that are charged by it, itself first, and `charged` what they are
+    charged; `overhead` is what of the amounts is the runtime class's."""
 
     uid: str
     text: str
@@ -34,6 +35,9 @@ class Hold(NamedTuple):
     since_s: float = 0.0
     cut: frozenset[str] = frozenset()
     """The chips that it has a part of which is one of their sizes, by minor."""
+    overhead: Mapping[str, int] = {}
+    is_deleting: bool = False
+    charged: Mapping[str, int] = {}
     are_cores_unknown: bool = False
     """It has CPUs or shares of NUMA nodes, and nobody can say which."""
 
@@ -66,6 +70,8 @@ def of_bound(pod: Watched) -> Hold:
         is_bound=True,
         since_s=pod.bound_s,
         are_cores_unknown=pod.are_cores_unknown,
+        overhead=pod.overhead,
+        is_deleting=pod.is_deleting,
     )
 
 
@@ -80,6 +86,8 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         cut=_cut(granted(decision.allocation)),
         quota=decision.quota.rpartition("/")[2],
         is_non_preemptible=decision.non_preemptible,
+        overhead=pod.overhead,
+        is_deleting=pod.is_deleting,
     )
 
 

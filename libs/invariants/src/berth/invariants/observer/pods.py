@@ -35,10 +35,12 @@ class Watched:
         "gang",
         "gang_config",
         "has_ended",
+        "is_deleting",
         "is_ours",
         "labels",
         "name",
         "node",
+        "overhead",
         "owners",
         "plan",
         "uid",
@@ -62,8 +64,12 @@ class Watched:
         self.are_cores_unknown = False
         """It holds some, and nobody can say which."""
         self.has_ended = False
+        self.is_deleting = False
+        """Its deletion was asked for."""
         self.is_ours = False
         self.amounts: Amounts = {}
+        self.overhead: Amounts = {}
+        """What of them is the runtime class's."""
         self.gang = ""
         self.gang_config: GangConfig | None = None
         self.bound_s = 0.0
@@ -120,10 +126,13 @@ def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
         known.uid == meta.get("uid")
         and known.node == ((data.get("spec") or {}).get("nodeName") or "")
         and known.has_ended == ((data.get("status") or {}).get("phase") in ENDED)
+        and known.is_deleting == (meta.get("deletionTimestamp") is not None)
         and known.attempt_text == notes.get(names.ANNOTATION_ATTEMPT, "0")
         and known.plan == notes.get(names.ANNOTATION_PLAN, "")
         and known.core_text == notes.get(names.ANNOTATION_RESOURCE_STATUS, "")
         and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        and known.annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
+        == notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
         and all(known.labels.get(name) == (meta.get("labels") or NO_TEXTS).get(name) for name in PAYING)
     )
 
@@ -136,11 +145,12 @@ def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched
     pod.labels = meta.get("labels") or NO_TEXTS
     pod.version = version_of(data)
     pod.has_ended = (data.get("status") or {}).get("phase") in ENDED
+    pod.is_deleting = meta.get("deletionTimestamp") is not None
     pod.is_ours = spec.get("schedulerName") in schedulers
     if known is not None and known.uid == pod.uid:
-        pod.amounts = known.amounts
+        pod.amounts, pod.overhead = known.amounts, known.overhead
     else:
-        pod.amounts = _amounts(spec)
+        pod.amounts, pod.overhead = _amounts(spec), parse_amounts(spec.get("overhead"), "")[0]
     if pod.core_text and not pod.is_ours:
         pod.cores, pod.are_cores_unknown = cores_held(msgspec.convert(data, kube.Pod), pod.amounts)
     owners = meta.get("ownerReferences")

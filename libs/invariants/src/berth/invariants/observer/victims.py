@@ -8,7 +8,8 @@ deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
 from berth.contracts import names
@@ -32,13 +33,19 @@ STRICT: Final = "Strict"
 
 
 class VictimLaws:
-    """`pods` are the objects as they are, by name; `group_of` gives what the PodGroup of a gang says, if any."""
+    """`pods` and `reservations` are the objects as they are, by name; `group_of` gives what the PodGroup of a gang
+    says, if any."""
 
     def __init__(
-        self, verdicts: Verdicts, pods: Mapping[Name, Json], group_of: Callable[[str], GangConfig | None]
+        self,
+        verdicts: Verdicts,
+        pods: MutableMapping[Name, Json],
+        reservations: MutableMapping[Name, Json],
+        group_of: Callable[[str], GangConfig | None],
     ) -> None:
         self._verdicts = verdicts
         self._pods = pods
+        self._waiting: Mapping[Name, Json] = ChainMap(pods, reservations)
         self._group_of = group_of
         self._leaving: dict[str, dict[str, tuple[Mark, int, str]]] = {}
         """By uid of the beneficiary and of the victim: its mark, since which version it is leaving, and its name."""
@@ -110,10 +117,10 @@ class VictimLaws:
             yield f"gang {gang_id}: leaves by plan {decision.plan}, and {', '.join(left)} has stayed"
 
     def _judge_sets(self, decision: Decision, chosen: set[str]) -> None:
-        pod = self._pods.get((decision.namespace, decision.name))
-        if pod is None or pod["metadata"]["uid"] != decision.uid or not chosen:
+        waiting = self._waiting.get((decision.namespace, decision.name))
+        if waiting is None or waiting["metadata"]["uid"] != decision.uid or not chosen:
             return
-        let_go = plans_let_go(pod["metadata"].get("annotations") or {})
+        let_go = plans_let_go(waiting["metadata"].get("annotations") or {})
         self._verdicts.judged(ONE_SET)
         for uid, (mark, version, victim) in self._leaving.get(decision.uid, {}).items():
             if uid in chosen or mark.plan in let_go or mark.plan == decision.plan:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from berth.contracts import names
 from berth.invariants.observer.verdicts import Verdicts
-from berth.rules.bounded_json import read_annotation
+from berth.rules.reservation_window import window_of
 
 PROMISE: Final = "I30"
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """For which window of which schedule a Reservation was made."""
-
-    uid: str = ""
-    start: str = ""
-    end: str = ""
 
 
 class Windows:
@@ -39,8 +28,8 @@ class Windows:
             self._made[window].discard(name)
             if not self._made[window]:
                 del self._made[window]
-        note = read_annotation(meta.get("annotations") or {}, names.ANNOTATION_WINDOW, _Note)
-        if deleted or not isinstance(note, _Note):
+        note = window_of(meta.get("annotations") or {})
+        if deleted or note is None:
             return
         window = (note.uid, note.start)
         self._window_of[name] = window

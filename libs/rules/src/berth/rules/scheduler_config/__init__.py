@@ -25,6 +25,7 @@ from berth.rules.scheduler_config.args import (
     ShapePoint,
     VolumeBindingArgs,
 )
+from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
 from berth.rules.scheduler_config.read import read_scheduler_config
@@ -39,6 +40,7 @@ __all__ = [
     "Decides",
     "DeviceShareArgs",
     "DeviceStrategy",
+    "ElasticQuotaArgs",
     "FitArgs",
     "FitPlusArgs",
     "InterPodAffinityArgs",

@@ -17,7 +17,8 @@ from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.scoring import DEFAULT_WEIGHTS
 from berth.rules.devices.templates import TRIGGERS
 from berth.rules.node_affinity import compile_preference, compile_terms
-from berth.rules.scheduler_config import load_aware, reservation
+from berth.rules.scheduler_config import elastic_quota, load_aware, reservation
+from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 from berth.rules.scheduler_config.reservation import ReservationArgs
 from berth.rules.scheduler_config.shapes import GROUP, Args, Strict
@@ -365,6 +366,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "NodeNUMAResource": (NumaArgs, _numa),
     "DeviceShare": (DeviceShareArgs, _device_share),
     "Reservation": (ReservationArgs, reservation.problems_of),
+    "ElasticQuota": (ElasticQuotaArgs, elastic_quota.problems_of),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from berth.contracts import kube, names
 from berth.invariants import Finding, World
 from berth.invariants.facts import Facts, amounts_of
+from berth.invariants.payers import charges
 from berth.resources.amounts import Amounts, add_into
-from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
-from berth.rules.quota_payer import payer_of
+from berth.rules.quota_of_pod import BUILT_IN_GROUPS
 
 DEPTH_MAX = 64
 CLAIMS = names.ANNOTATION_QUOTA_NAMESPACES
@@ -24,10 +24,10 @@ def drifted(first: World, second: World) -> Iterator[Finding]:
     """Groups that show otherwise than any moment between two looks would explain.
 
     What is shown has to lie between what those pods hold that both looks show in the same way, and what all hold that
-    either of them shows. Nothing is said while groups change.
+    either of them shows. Nothing is said while groups, or the switches of quota-manager, change.
     """
     groups = _groups(second)
-    if _shape(_groups(first)) != _shape(groups):
+    if _shape(_groups(first)) != _shape(groups) or first.quota_rules != second.quota_rules:
         return
     before, after = _held(first, groups), _held(second, groups)
     least = _used(groups, [held for uid, held in after.items() if before.get(uid) == held])
@@ -56,17 +56,11 @@ def _shape(groups: Groups) -> object:
 
 def _held(world: World, groups: Groups) -> dict[str, Held]:
     """By uid of each bound pod of a group."""
-    payers = QuotaMap(
-        QuotaClaim(each.metadata.name, each.metadata.namespace, parse_namespaces(each.metadata.annotations or {})[0])
-        for each in world.quotas
-    )
-    found = {}
-    for pod in Facts(world).pods.values():
-        paid = pod.annotations.get(names.ANNOTATION_QUOTA, "") if pod.node else ""
-        group = payer_of(payers, paid, pod.labels.get(names.LABEL_QUOTA_NAME), pod.key[0])
-        if group is not None and group in groups and pod.is_live and pod.node:
-            found[pod.uid] = (group, pod.amounts)
-    return found
+    return {
+        holder.uid: (group, dict(amounts))
+        for holder, group, amounts in charges(Facts(world))
+        if holder.is_bound and group in groups
+    }
 
 
 def _used(groups: Groups, held: Iterable[Held]) -> dict[str, Amounts]:

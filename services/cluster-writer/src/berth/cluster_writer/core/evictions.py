@@ -15,7 +15,9 @@ from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Pod, Reservation
 from berth.rules.eviction_notes import ANYBODY, Mark, noted_nomination, plans_let_go
 from berth.rules.preemption import BY_SCHEDULER, PATIENCE_S, leaves_by_itself, never_leaves
+from berth.rules.reservation_displaces import why_spared
 from berth.transaction.book import FINISHED_PHASES, Book
+from berth.transaction.revocations import is_revocation
 
 
 class Stage(Enum):
@@ -56,7 +58,7 @@ WAIT: Final = EvictionStep(Stage.WAIT)
 class LetGo(NamedTuple):
     """A beneficiary whose victim never ends, and the plan that it has to let go."""
 
-    pod: Pod
+    seen: Pod | Reservation
     plan: str
     reason: str
     victim: str
@@ -158,6 +160,10 @@ def _why_not(
         is_by_priority = reason_of(each) == BY_SCHEDULER
         if is_by_priority and any(victim.template.priority >= seen.template.priority for victim in waits):
             return EvictionStep(Stage.GIVE_UP, current, reason="a victim is not of lower priority any more")
+        spared = next((v for v in waits if isinstance(seen, Reservation) and why_spared(seen, v)), None)
+        if isinstance(seen, Reservation) and spared is not None:
+            why = f"{spared.namespace}/{spared.name} {why_spared(seen, spared)}"
+            return EvictionStep(Stage.GIVE_UP, current, reason=why)
     return None
 
 
@@ -210,7 +216,9 @@ def reason_of(decision: Decision) -> str:
 
 
 def is_current(book: Book, decision: Decision) -> bool:
-    """Its beneficiary waits, and this attempt is its own."""
+    """Its beneficiary waits, and this attempt is its own; of a revocation: it has still to be carried out."""
+    if is_revocation(decision):
+        return not book.is_settled(decision)
     seen = book.seen((decision.namespace, decision.name))
     return (
         seen is not None
@@ -252,13 +260,13 @@ def to_let_go(book: Book, now_s: float) -> Iterator[LetGo]:
         if victim is None or not reason:
             continue
         namespace, _, waiting = mark.beneficiary.rpartition("/")
-        pod = book.pods.get((namespace, waiting))
-        if pod is None or pod.uid != mark.uid or pod.node or pod.phase in FINISHED_PHASES:
+        seen = book.seen((namespace, waiting))
+        if seen is None or seen.uid != mark.uid or seen.node or seen.phase in FINISHED_PHASES:
             continue
         decision = book.open_decision((namespace, waiting))
-        is_decided = decision is not None and not decision.nominates and decision.attempt == pod.attempt
-        if not is_decided and mark.plan not in plans_let_go(pod.template.annotations):
-            yield LetGo(pod, mark.plan, reason, victim.uid)
+        is_decided = decision is not None and not decision.nominates and decision.attempt == seen.attempt
+        if not is_decided and mark.plan not in plans_let_go(_annotations(seen)):
+            yield LetGo(seen, mark.plan, reason, victim.uid)
 
 
 def in_flight(book: Book) -> dict[str, int]:

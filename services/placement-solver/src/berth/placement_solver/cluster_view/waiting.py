@@ -17,7 +17,7 @@ from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
-from berth.transaction.claims import Name
+from berth.transaction.claims import Name, name_of
 
 
 class WaitingRules(Holdings):
@@ -69,7 +69,7 @@ class WaitingRules(Holdings):
 
     def turn(self, obj: Pod | Reservation) -> Turn:
         """What may be planned for an object that waits."""
-        return turn_of(self.book, (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name), obj)
+        return turn_of(self.book, name_of(obj), obj)
 
     def _judge(self, name: Name) -> None:
         """Put a name into the queue or take it out, as the book now has it."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.base import Reason
-from berth.contracts.state import Reservation
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
@@ -101,9 +101,13 @@ class Batches:
             key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
         )
         needed = {gang.id: self._gangs.needed(gang) for gang in gangs}
+        candidates: list[Candidate] = []
+        for waiting in ordered:
+            if waiting.name in gang_of:
+                candidates.append(self._candidate(waiting, candidates[-1] if candidates else None))
         return Unit(
             id=first.group,
-            candidates=tuple(self._candidate(waiting) for waiting in ordered if waiting.name in gang_of),
+            candidates=tuple(candidates),
             gang_of=gang_of,
             needed=needed,
             # Where nobody is needed, nobody waits for another one.
@@ -123,8 +127,13 @@ class Batches:
             candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals_of(compiled)))
         return unit._replace(candidates=tuple(candidates))
 
-    def _candidate(self, waiting: Waiting) -> Candidate:
+    def _candidate(self, waiting: Waiting, before: Candidate | None = None) -> Candidate:
+        """As who waits would be tried; `before` was worked out just now, and may be a pod like it."""
         template, obj = waiting.template, waiting.object
+        if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
+            return before._replace(
+                name=waiting.name, object=obj, wish=reservation_request_of(obj), seen_ms=waiting.seen_ms
+            )
         cls = self._classes.of(template, list(obj.problems))
         compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):
@@ -148,3 +157,18 @@ class Batches:
             refusals=refusals_of(compiled),
             uncharged=self._payers.free_of(obj),
         )
+
+
+def _are_alike(pod: Pod, other: Pod | Reservation) -> bool:
+    """Whether two pods of a gang say the same, so that the same is asked of nodes and quotas for both.
+
+    Volumes that are made for a pod bear its name.
+    """
+    spec, others = spec_of(pod), spec_of(other)
+    return (
+        isinstance(other, Pod)
+        and not pod.template.volumes
+        and spec._replace(name=others.name, uid=others.uid) == others
+        and pod.problems == other.problems
+        and pod.deleting == other.deleting
+    )

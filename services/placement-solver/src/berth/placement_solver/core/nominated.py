@@ -27,7 +27,9 @@ class Nominated:
         return bool(self._holding)
 
     def on_change(self, nomination: Nomination, stands: bool) -> None:
-        """The book's word: a nomination stands from now on, or no longer."""
+        """The book's word: a nomination stands from now on, or no longer. A group that gives back takes nothing."""
+        if not nomination.claim.node:
+            return
         if stands:
             self._holding.set(nomination.name, nomination)
             self._apply(nomination.claim, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.contracts.base import Problem
@@ -25,6 +25,10 @@ class Profiles:
     def use(self, profiles: Mapping[str, Profile]) -> None:
         """From now on these profiles hold, and no others."""
         self._by_name = {name: Registry(self._facts, profile) for name, profile in profiles.items()}
+
+    def in_force(self) -> Iterable[Profile]:
+        """Those that were configured; none, where the default one holds for all."""
+        return (each.profile for each in self._by_name.values())
 
     def list_plugin(self, name: str) -> bool:
         """Whether any of them rules nodes out, or rates them, by this plugin."""

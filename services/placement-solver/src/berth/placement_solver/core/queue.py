@@ -341,9 +341,14 @@ class Queue:
 
 def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
     """What decides on its place, beside the capacity there is: of a pod also whose it is, for it may own a
-    Reservation."""
-    own = obj.owners if isinstance(obj, Pod) else obj.required_node
-    return obj.template, obj.attempt, obj.problems, own
+    Reservation; of a Reservation that takes over pods which those are."""
+    if isinstance(obj, Pod):
+        return obj.template, obj.attempt, obj.problems, obj.owners
+    said = (obj.template, obj.attempt, obj.problems, obj.required_node)
+    if not obj.pre_allocation:
+        return said
+    how = (obj.allocate_policy, obj.allocate_once, obj.pre_allocation_mode, obj.pre_allocation_multiple, obj.taints)
+    return (*said, obj.owners, obj.labels, *how)
 
 
 def _quota_of(obj: Pod | Reservation) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangDomain, GangRef, Grant, Step
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.borrowing import lenders, loans_of
 from berth.placement_solver.core.capacity import Capacity
@@ -31,8 +31,11 @@ from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Offer, Reservations
 from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
-from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Reserver, Target
+from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Target, reserves
+from berth.placement_solver.core.take_overs.attempt import SolverTrying
+from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.rules.ports import write_port
+from berth.rules.preemption import BY_HAND_OVER
 from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -53,6 +56,12 @@ class Trial:
         """Apply a claim."""
         self._capacity.apply(claim, 1)
         self.claims.append(claim)
+
+    def amend(self, claim: Claim) -> None:
+        """The claim that was applied last, with other steps before it."""
+        self._capacity.apply(self.claims[-1], -1)
+        self._capacity.apply(claim, 1)
+        self.claims[-1] = claim
 
     def release(self, name: Name) -> Nomination | None:
         """Give back what a pod itself is nominated to, for the claim that is added next."""
@@ -83,6 +92,8 @@ class Solver:
         self.policy = policy
         self.costs = Costs(capacity.nodes, policy)
         self.picker = Picker(capacity.nodes, policy)
+        self.take_overs: TakeOvers | None = None
+        """Where Reservations go that take over pods; None: none does."""
         self._within: Mask | None = None
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
@@ -118,18 +129,20 @@ class Solver:
         before = len(trial.claims)
         nomination = trial.release(candidate.name)
         with self.capacity.nominated.without_lower(candidate.object.template.priority):
-            # What others have left for the pod comes first.
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = (row is not None and self.place_on(candidate, row, trial, plan)) or self._place(
-                candidate, trial, plan
-            )
+            handed = row if _is_handed(nomination) else None
+            there = self.place_on(candidate.served, handed, trial, plan) if handed is not None else None
+            found = there or self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
 
-    def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+    def _place(
+        self, candidate: Candidate, trial: Trial, plan: str, left: int | None = None
+    ) -> Placement | tuple[Reason, ...]:
+        """`left`: the row of the node where others have left for it, which comes first of those beside reservations."""
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
                 candidate.quota, candidate.charged, non_preemptible=candidate.non_preemptible
@@ -145,6 +158,10 @@ class Solver:
                 return found
         elif wish is not None and wish.must:
             return (self.reservations.no_match(wish, self.capacity),)
+        elif isinstance(obj := candidate.object, Reservation) and obj.pre_allocation and self.take_overs is not None:
+            return self.take_overs.place(candidate, obj, SolverTrying(self, candidate, trial, plan))
+        if left is not None and (there := self.place_on(candidate, left, trial, plan)) is not None:
+            return there
         found = self._place_plain(candidate, trial, plan)
         if isinstance(found, Placement) or wish is not None or not isinstance(candidate.object, Pod):
             return found
@@ -171,7 +188,7 @@ class Solver:
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
         """Place a candidate on one given node, if it fits there exactly."""
-        if candidate.cls.refusals or candidate.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+        if candidate.cls.refusals or candidate.refusals or not self.costs.takes(candidate.cls, row):
             return None
         if not _admitted(candidate.asked, Target(row)) or not self._admitted_beside_nominated(candidate, row):
             return None
@@ -199,9 +216,26 @@ class Solver:
         return found
 
     def may_draw(self, candidate: Candidate) -> bool:
-        """Whether a candidate may be placed on a reservation, or must be."""
+        """Whether a candidate may be placed on a reservation, or must be; or takes over pods."""
+        if isinstance(candidate.object, Reservation):
+            return candidate.object.pre_allocation
         wish = candidate.wish
         return wish is not None and (wish.must or wish.problem is not None or bool(self.reservations.known))
+
+    @property
+    def within(self) -> Mask | None:
+        """The only rows that come into question for who is placed; None: all do."""
+        return self._within
+
+    def place_free(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        """Place a candidate that draws on no reservation where there is enough for it."""
+        return self._place_plain(candidate, trial, plan)
+
+    def admits(self, candidate: Candidate, target: Target) -> bool:
+        """Whether a node takes the candidate under a hypothesis, for all that constraints say, and beside the pods that
+        are nominated to it."""
+        asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
+        return _admitted(asked, target) and self._admitted_beside_nominated(candidate, target.row)
 
     def place_under(self, candidate: Candidate, target: Target, plan: str) -> Placement | None:
         """The placement on a node that takes the candidate under a hypothesis; nothing is charged."""
@@ -253,7 +287,10 @@ class Solver:
         return None
 
     def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
-        """The claim on this node, with what is granted there; None when that does not fit after all."""
+        """The claim on this node, with what is granted there; None when that does not fit after all, or when it has to
+        draw on a reservation, which `draw_on` does."""
+        if candidate.wish is not None and (candidate.wish.must or candidate.wish.problem is not None):
+            return None
         grants = _chosen(candidate.cls.chosen, target)
         if isinstance(grants, Rejection):
             return None
@@ -275,7 +312,7 @@ class Solver:
             node=self.nodes.names[row],
             amounts=dict(candidate.cls.requests),
             grants=grants,
-            ports=tuple(map(write_port, candidate.cls.template.host_ports)),
+            ports=tuple(map(write_port, ports)) if (ports := candidate.cls.template.host_ports) else (),
             quota="/".join(candidate.quota) if candidate.quota else "",
             non_preemptible=candidate.non_preemptible,
             reservation=reservation,
@@ -372,9 +409,12 @@ class Solver:
         missing = [gang for gang, minimum in unit.needed.items() if reached[gang] < minimum]
         if not missing:
             sizes = GangRef(name=unit.id, size=len(mine), strict=unit.strict)
+            in_domain = {
+                id(domain): msgspec.structs.replace(sizes, domain=domain)
+                for domain in {id(each): each for each in gathered.values()}.values()
+            }
             for placement in mine:
-                domain = gathered.get(placement.candidate.name)
-                gang_ref = sizes if domain is None else msgspec.structs.replace(sizes, domain=domain)
+                gang_ref = in_domain.get(id(gathered.get(placement.candidate.name)), sizes)
                 placements.append(placement._replace(gang=gang_ref))
             refusals.extend(failed)
             return
@@ -465,11 +505,17 @@ def alone(placement: Placement) -> Placement:
     return placement
 
 
+def _is_handed(nomination: Nomination | None) -> bool:
+    """Whether it is to the place of a placeholder, which is a reservation to its user."""
+    decision = nomination.decision if nomination is not None else None
+    return decision is not None and decision.eviction_reason == BY_HAND_OVER
+
+
 def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:
     """What has to happen before the bind, chosen by the constraints that choose something; None where one cannot."""
     steps: list[Step] = []
     for constraint, query in asked:
-        if isinstance(constraint, Reserver):
+        if reserves(constraint):
             found = constraint.reserve(query, target)
             if isinstance(found, Rejection):
                 return None

@@ -17,9 +17,9 @@ from berth.contracts.kube import ReservationScheduleStatus, ScheduledWindow, Sch
 from berth.contracts.state import Amounts, Reservation, ReservationSchedule
 from berth.reservation_manager.core.calendar import Calendar, Window, cron_problem, period_s, zone_of
 from berth.resources.amounts import format_amounts
-from berth.rules.bounded_json import read_annotation
+from berth.rules.reservation_displaces import LOWER_PRIORITY, WORDS
+from berth.rules.reservation_window import WindowNote, window_of
 
-NOBODY: Final = "Nobody"
 ANOTHERS: Final = "Another's"
 DUE: Final = "Due"
 SKIPPED: Final = "Skipped"
@@ -37,21 +37,6 @@ _GIVEN: Final = frozenset(
     }
 )
 """What schedulers note about what they gave out: no author of an object may."""
-
-
-class WindowNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The annotation of a Reservation that says which window it is for; times in RFC 3339, UTC."""
-
-    schedule: str = ""
-    uid: str = ""
-    start: str = ""
-    end: str = ""
-
-
-def note_of(reservation: Reservation) -> WindowNote | None:
-    """Which window a Reservation was made for; None for one that no schedule made."""
-    read = read_annotation(reservation.annotations, names.ANNOTATION_WINDOW, WindowNote)
-    return read if isinstance(read, WindowNote) else None
 
 
 class Wish(NamedTuple):
@@ -100,9 +85,8 @@ def problems_of(schedule: ReservationSchedule) -> list[Problem]:
             if length > period:
                 message = f"is {length:g} s, more than the {period:g} s from one start to the next"
                 found.append(Problem(field=f"spec.{name}", message=message))
-    if schedule.displaces != NOBODY:
-        message = f"{schedule.displaces!r} is not supported yet; {NOBODY} is"
-        found.append(Problem(field="spec.displaces", message=message))
+    if wrong_word := _displaces_problem(schedule):
+        found.append(Problem(field="spec.displaces", message=wrong_word))
     found += [
         Problem(field=f"spec.template.spec.{field}", message="is the window's to say")
         for field in sorted({"ttl", "expires"} & schedule.spec.keys())
@@ -137,7 +121,7 @@ def judge(
                 wishes.append(_wish(schedule, name, window))
             listed.append(ScheduledWindow(start=start, end=rfc3339(window.end), reservation=name, phase=phase))
             continue
-        note = note_of(reservation)
+        note = window_of(reservation.annotations)
         if note is None or note.uid != schedule.uid:
             message = f"there is a Reservation {name} already that is not this schedule's"
             problems.append(Problem(field="metadata.name", message=message))
@@ -156,6 +140,18 @@ def judge(
     if following is not None:
         turns.append(following - schedule.lead_s)
     return Judged(wishes, status, problems, min(turns, default=float("inf")))
+
+
+def _displaces_problem(schedule: ReservationSchedule) -> str:
+    """What is wrong with whom it displaces; empty: nothing."""
+    if schedule.displaces not in WORDS:
+        return f"{schedule.displaces!r} is none of {', '.join(WORDS)}"
+    if schedule.displaces != LOWER_PRIORITY or names.LABEL_PRIORITY in schedule.labels:
+        return ""
+    pod: Any = schedule.spec.get("template")
+    for part in ("spec", "priority"):
+        pod = pod.get(part) if isinstance(pod, dict) else None
+    return "" if pod is not None else f"{LOWER_PRIORITY} needs a priority: spec.template.spec.template.spec.priority"
 
 
 def name_of(schedule: ReservationSchedule, window: Window) -> str:
@@ -178,7 +174,14 @@ def _shown(problems: Iterable[Problem]) -> list[ScheduleProblem]:
 
 def _wish(schedule: ReservationSchedule, name: str, window: Window) -> Wish:
     start, end = rfc3339(window.start), rfc3339(window.end)
-    note = WindowNote(schedule=schedule.name, uid=schedule.uid, start=start, end=end)
+    note = WindowNote(
+        schedule=schedule.name,
+        uid=schedule.uid,
+        start=start,
+        end=end,
+        displaces=schedule.displaces,
+        lead_s=schedule.lead_s,
+    )
     annotations = {**schedule.annotations, names.ANNOTATION_WINDOW: msgspec.json.encode(note).decode()}
     return Wish(name, {**schedule.spec, "ttl": TTL, "expires": end}, dict(schedule.labels), annotations)
 

@@ -10,7 +10,6 @@ the same by NUMA node, with its amounts. Columns of NUMA nodes are brought up to
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -128,7 +127,8 @@ class Cores:
         self.makes: list[Make] = [PLAIN]
         self._codes: dict[Make, int] = {PLAIN: 0}
         self._generation = 0
-        self._population: Counter[int] = Counter()
+        self._imposing: list[bool] = [PLAIN.imposes]  # by make
+        self._imposing_rows = 0
         self.make = np.zeros(capacity, np.int32)
         self.blocked: Ints = np.zeros(capacity, np.int64)
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
@@ -210,7 +210,7 @@ class Cores:
     def imposes(self) -> bool:
         """Whether pods that ask for neither CPUs nor NUMA nodes have to be looked at for some node."""
         self.follow()
-        return any(count > 0 and self.makes[code].imposes for code, count in self._population.items() if code)
+        return self._imposing_rows > 0
 
     def follow(self) -> None:
         """Bring makes and the number of free CPUs up to date."""
@@ -256,10 +256,10 @@ class Cores:
                 self._renumber()
             code = self._codes[made] = len(self.makes)
             self.makes.append(made)
+            self._imposing.append(made.imposes)
         before = int(self.make[row])
         if code != before:
-            self._population[before] -= 1
-            self._population[code] += 1
+            self._imposing_rows += self._imposing[code] - self._imposing[before]
             self.make[row] = code
 
     def _renumber(self) -> None:
@@ -268,7 +268,7 @@ class Cores:
         codes = {made: code for code, made in enumerate([PLAIN, *used])}
         self.make = np.array([codes[self.makes[code]] for code in self.make.tolist()], np.int32)
         self.makes, self._codes = [PLAIN, *used], codes
-        self._population = Counter(self.make.tolist())
+        self._imposing = [made.imposes for made in self.makes]
         self._generation += 1
 
     # --- one node ----------------------------------------------------------------------------------------------------

@@ -10,14 +10,15 @@ leave whole for either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.advice import JobQuestion
 from berth.placement_solver.core.displacers.gathered import gathered_draft, gathered_job
 from berth.placement_solver.core.displacers.job_problem import (
     Writer,
@@ -29,7 +30,7 @@ from berth.placement_solver.core.displacers.job_problem import (
 )
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
-from berth.placement_solver.core.displacers.removable import Leaver, Removable, protected_by_budgets
+from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit, Removable, protected_by_budgets
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.gatherers.seam import Gatherer
@@ -47,6 +48,14 @@ NODES_MAX: Final = 4_000
 TRIES_MAX: Final = 4
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
+
+
+class Places(NamedTuple):
+    """A place for each member, and who leaves for that; `question`: there may be a cheaper plan."""
+
+    placements: tuple[Placement, ...]
+    units: tuple[LeavingUnit, ...]
+    question: JobQuestion | None
 
 
 class JobPreemption:
@@ -73,10 +82,10 @@ class JobPreemption:
         """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
         unit = refused.unit
         lowest = min(candidate.object.template.priority for candidate in unit.candidates)
-        needed = _needed(unit)
+        needed = needed_of(unit)
         if len(needed) < sum(unit.needed.values()):
             return Nobody()  # the others have to come first
-        why_not = self._why_not(unit, asking)
+        why_not = self.why_not(unit, asking)
         if why_not:
             return Nobody(f"preemption: {why_not}")
         if not self._ground.leavers.have_below(lowest):
@@ -89,23 +98,28 @@ class JobPreemption:
 
     def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
         """Whether a member could have this node once all leave whom it may make leave."""
-        nodes, candidates = self._ground.nodes, refused.unit.candidates
-        row = nodes.rows.get(node)
+        candidates = refused.unit.candidates
+        row = self._ground.nodes.rows.get(node)
         lowest = min(candidate.object.template.priority for candidate in candidates)
         removable = Removable(self._ground, lowest, asking.refused, asking.now_s, ())
         with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
-            for each, *_ in classes_of(candidates):
-                able = self._able(each)
-                if row is None or not able[row]:
-                    continue
-                only = np.zeros_like(able)
-                only[row] = True
-                written = write_problem([(each,)], [only], nodes, removable.units_on([node]), frozenset())
-                if first_plan(written.problem) is not None:
-                    return True
+            return row is not None and self.could_take(row, candidates, removable.units_on([node]))
+
+    def could_take(self, row: int, candidates: Sequence[Candidate], units: Sequence[LeavingUnit]) -> bool:
+        """Whether a node could have one of them once all these units have left."""
+        for each, *_ in classes_of(candidates):
+            able = self._able(each)
+            if not able[row]:
+                continue
+            only = np.zeros_like(able)
+            only[row] = True
+            written = write_problem([(each,)], [only], self._ground.nodes, units, frozenset())
+            if first_plan(written.problem) is not None:
+                return True
         return False
 
-    def _why_not(self, unit: Unit, asking: Asking) -> str:
+    def why_not(self, unit: Unit, asking: Asking) -> str:
+        """Why nobody may be made to leave for them; empty: somebody may."""
         if ANYBODY in asking.refused:
             return preemption.NOBODY_MAY_GO
         for candidate in unit.candidates:
@@ -123,17 +137,31 @@ class JobPreemption:
         return ""
 
     def _for_members(self, unit: Unit, candidates: Sequence[Candidate], lowest: int, asking: Asking) -> Proposal | None:
+        leaving_already = list(about_to_leave(self._ground.book))
+        uids = {pod.uid for pod in leaving_already}
+        removable = Removable(self._ground, lowest, asking.refused, asking.now_s, uids)
+        budgets = preemption.Budgets(self._ground.budgets(), leaving_already)
+        found = self.places_for(unit, candidates, removable.units_on, budgets, asking)
+        if found is None:
+            return None
+        return Proposal(found.placements, victims_of(found.units), question=found.question)
+
+    def places_for(
+        self,
+        unit: Unit,
+        candidates: Sequence[Candidate],
+        units_on: Callable[[Iterable[str]], list[LeavingUnit]],
+        budgets: preemption.Budgets,
+        asking: Asking,
+    ) -> Places | None:
+        """Places for these members of the unit, and who leaves for that; `units_on` gives who might leave nodes."""
         members = classes_of(candidates)
         able = [self._some(self._able(each[0]), asking.offset) for each in members]
         nodes = self._ground.nodes
         rows = np.flatnonzero(np.logical_or.reduce(able))
         if not rows.size:
             return None
-        leaving_already = list(about_to_leave(self._ground.book))
-        uids = {pod.uid for pod in leaving_already}
-        removable = Removable(self._ground, lowest, asking.refused, asking.now_s, uids)
-        units = removable.units_on(nodes.names[row] for row in rows.tolist())
-        budgets = preemption.Budgets(self._ground.budgets(), leaving_already)
+        units = units_on(nodes.names[row] for row in rows.tolist())
         writer = Writer(tuple(members), nodes, tuple(units), protected_by_budgets(units, budgets))
         gathers = candidates[0].cls.rules.gathers(unit)
         together = gathered_job(unit, candidates) if gathers else None
@@ -147,14 +175,13 @@ class JobPreemption:
             if draft is None:
                 return None
             written, plan, is_open = draft
-            leavers = {each.pod.uid: each for at in plan.units for each in written.units[at].everybody}
+            leaving = tuple(written.units[at] for at in plan.units)
+            leavers = {each.pod.uid: each for one in leaving for each in one.everybody}
             found = self._placed(unit, written, plan, leavers.values(), asking.plan)
             if not isinstance(found, int):
                 if together is not None:
                     found = _gathered(found, together.gatherer)
-                victims = sorted((each.pod for each in leavers.values()), key=preemption.importance)
-                question = question_of(written, plan, nodes.names) if is_open else None
-                return Proposal(found, tuple(victims), question=question)
+                return Places(found, leaving, question_of(written, plan, nodes.names) if is_open else None)
             kind, row = divmod(found, len(nodes))
             able[kind] = able[kind].copy()
             able[kind][row] = False
@@ -210,6 +237,12 @@ class JobPreemption:
         return some
 
 
+def victims_of(units: Iterable[LeavingUnit]) -> tuple[Pod, ...]:
+    """All who leave with these units, most important first."""
+    pods = {each.pod.uid: each.pod for unit in units for each in unit.everybody}
+    return tuple(sorted(pods.values(), key=preemption.importance))
+
+
 def _gathered(placements: Sequence[Placement], gatherer: Gatherer) -> tuple[Placement, ...]:
     """With the domain in which all of them have to stay."""
     alone = gatherer.alone(placements[0])
@@ -221,7 +254,7 @@ def _gathered(placements: Sequence[Placement], gatherer: Gatherer) -> tuple[Plac
     )
 
 
-def _needed(unit: Unit) -> list[Candidate]:
+def needed_of(unit: Unit) -> list[Candidate]:
     """The first members of each gang, as many as it needs to begin."""
     left = dict(unit.needed)
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from berth.placement_solver.core.quotas import Quotas
 from berth.rules.quota_reclaim import Charged
@@ -53,26 +53,21 @@ class Limits:
 class Lenders:
     """The groups of a tree that use more than their runtime of something, the furthest over first.
 
-    Who is `leaving` already is not counted: what it uses comes back by itself.
+    `used` is what groups use without those that are leaving already, which comes back by itself.
     """
 
-    def __init__(self, quotas: Quotas, tree: str, groups: Iterable[str], leaving: Iterable[Charged]) -> None:
-        gone: dict[str, dict[str, int]] = {}
-        for each in leaving:
-            amounts = gone.setdefault(each.quota, {})
-            for resource, amount in each.amounts.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
+    def __init__(self, quotas: Quotas, tree: str, groups: Iterable[str], used: Mapping[str, Mapping[str, int]]) -> None:
         self._over: dict[str, dict[str, int]] = {}
         ratios: dict[str, float] = {}
         for name in groups:
             group = quotas.groups.get((tree, name))
             if group is None:
                 continue
-            used, less = quotas.used((tree, name)), gone.get(name, {})
+            held = used.get(name, {})
             over = {
                 resource: excess
                 for resource in group.limits
-                if (excess := used.get(resource, 0) - less.get(resource, 0) - group.runtime.get(resource, 0)) > 0
+                if (excess := held.get(resource, 0) - group.runtime.get(resource, 0)) > 0
             }
             if over:
                 self._over[name] = over
@@ -92,12 +87,25 @@ class Lenders:
 
     def take(self, each: Charged, asked: Mapping[str, int]) -> bool:
         """A pod leaves, if its group still uses more than its runtime of something that it has and that is asked."""
-        over = self._over.get(each.quota, {})
-        if not any(
-            over.get(name, 0) > 0 and amount > 0 and asked.get(name, 0) > 0 for name, amount in each.amounts.items()
-        ):
-            return False
-        for name, amount in each.amounts.items():
-            if name in over:
-                over[name] -= amount
+        return self.take_together((each,), asked)
+
+    def take_together(self, unit: Sequence[Charged], asked: Mapping[str, int]) -> bool:
+        """Pods leave together, if the group of each still uses more than its runtime of something that its pods have
+        and that is asked."""
+        amounts: dict[str, dict[str, int]] = {}
+        for each in unit:
+            of_group = amounts.setdefault(each.quota, {})
+            for name, amount in each.amounts.items():
+                of_group[name] = of_group.get(name, 0) + amount
+        for group, held in amounts.items():
+            over = self._over.get(group, {})
+            if not any(
+                over.get(name, 0) > 0 and amount > 0 and asked.get(name, 0) > 0 for name, amount in held.items()
+            ):
+                return False
+        for group, held in amounts.items():
+            over = self._over[group]
+            for name, amount in held.items():
+                if name in over:
+                    over[name] -= amount
         return True

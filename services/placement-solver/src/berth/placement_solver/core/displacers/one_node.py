@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
 from berth.transaction.book import Book
-from berth.transaction.claims import Claim, freed_by
+from berth.transaction.claims import Claim, freed_by, name_of
 from berth.transaction.nominations import Nomination
 
 
@@ -48,14 +48,14 @@ class Displacement(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What is looked for: a place for a pod, of which `asked` is what constraints say.
+    """What is looked for: a place for a pod or Reservation, of which `asked` is what constraints say.
 
     `refused` are the uids of those whom the API server did not let go for it of late; `now_s` is unix time: who should
     have left long before is not chosen again (E7).
     """
 
     ground: Ground
-    pod: Pod
+    pod: Pod | Reservation
     asked: Sequence[Asked]
     budgets: preemption.Budgets
     may_leave: MayLeave
@@ -99,7 +99,7 @@ class OneNode:
         self._lower: list[Nomination] = []
         for each in ground.nominated.on(self._node):
             is_lower = each.priority < pod.template.priority
-            if each.name == (pod.namespace, pod.name) or (is_lower and each.decision is None):
+            if each.name == name_of(pod) or (is_lower and each.decision is None):
                 self._unheeded.append(each.claim)
             elif is_lower:
                 self._lower.append(each)

@@ -11,10 +11,11 @@ Why no two displace each other in turns is in docs/evictions.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.giving import Giving, unprotected
 from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
 from berth.placement_solver.core.displacers.one_node import (
     Displacement,
@@ -33,6 +34,7 @@ from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.preemption import BY_QUOTA, importance
 from berth.rules.quota_reclaim import Charged, may_displace, may_leave_within
+from berth.rules.scheduler_config import ElasticQuotaArgs
 from berth.transaction.claims import Claim
 
 NAME: Final = "ElasticQuota"
@@ -66,7 +68,7 @@ class QuotaReclaim:
         self._ground = ground
         self._quotas = ground.capacity.quotas
         self._charged = ground.charged
-        self._stays = stays
+        self._giving = Giving(ground, stays)
 
     def concerns(self, refused: Refused) -> bool:
         """A pod by itself that its quota keeps waiting, or the nodes, though its group's min promises it a place."""
@@ -105,16 +107,7 @@ class QuotaReclaim:
         # Without victims it waits for those that are leaving already.
         if not victims and not displaced:
             return nobody
-        return Proposal((placement,), victims, displaced, BY_QUOTA, self._groups_of(victims))
-
-    def _groups_of(self, victims: Iterable[Pod]) -> tuple[Key, ...]:
-        found: set[Key] = set()
-        for victim in victims:
-            for claim in self._ground.book.claims_on(victim.node):
-                if claim.uid == victim.uid:
-                    tree, _, name = claim.quota.rpartition("/")
-                    found.add((tree, name))
-        return tuple(sorted(found))
+        return Proposal((placement,), victims, displaced, BY_QUOTA, self._giving.groups_of(victims))
 
     def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
         """Whether the pod could have this node once all leave whom it may make leave."""
@@ -131,13 +124,16 @@ class QuotaReclaim:
 
     def _may_displace(self, pod: Pod, key: Key) -> bool:
         there = self._ground.book.claims_on(pod.nominated) if pod.nominated in self._ground.nodes.rows else ()
-        return may_displace(pod, key[1], (each for claim in there if (each := self._charged_pod(claim)) is not None))
+        return may_displace(
+            pod, key[1], (each for claim in there if (each := self._giving.charged_pod(claim)) is not None)
+        )
 
     def _wanting(self, candidate: Candidate, pod: Pod, key: Key, asking: Asking) -> _Wanting:
         budgets = preemption.Budgets(self._ground.budgets(), about_to_leave(self._ground.book))
-        leaving = tuple(self._leaving(key[0]))
+        leaving = tuple(self._giving.leaving(key[0]))
         groups = self._charged.groups(key[0]) if self._is_promised(candidate) else ()
-        lenders = Lenders(self._quotas, key[0], (name for name in groups if name != key[1]), leaving)
+        used = self._giving.used(key[0], {each.pod.uid for each in leaving}) if groups else {}
+        lenders = Lenders(self._quotas, key[0], (name for name in groups if name != key[1]), used)
         return _Wanting(candidate, pod, key, leaving, lenders, budgets, asking)
 
     def _where_it_would_go(self, candidate: Candidate, plan: str) -> Placement | None:
@@ -160,10 +156,12 @@ class QuotaReclaim:
             for group in lenders.order
             for each in self._least_important_first(self._charged.of(wanting.key[0], group), wanting, leaving)
         ]
+        args = wanting.candidate.cls.rules.profile.args_of("ElasticQuota", ElasticQuotaArgs)
+        keeps_default = args.disable_default_quota_preemption
         own = [
             each
             for each in self._least_important_first(self._charged.of(*wanting.key), wanting, leaving)
-            if may_leave_within(wanting.pod.template.priority, wanting.key[1], each)
+            if may_leave_within(wanting.pod.template.priority, wanting.key[1], each, keeps_default=keeps_default)
         ]
         chosen: list[Charged] = []
         for each in (*others, *own):
@@ -187,9 +185,9 @@ class QuotaReclaim:
         found = [
             each
             for claim in claims
-            if claim.uid not in leaving and (each := self._victim_of(claim, wanting.asking)) is not None
+            if claim.uid not in leaving and (each := self._giving.victim_of(claim, wanting.asking.refused)) is not None
         ]
-        return self._unprotected(found, wanting.budgets)
+        return unprotected(found, wanting.budgets)
 
     # --- on one node -------------------------------------------------------------------------------------------------
 
@@ -229,56 +227,18 @@ class QuotaReclaim:
             for holder in holders
             if holder.claim.quota.startswith(tree)
             and holder.pod.uid not in leaving
-            and (each := self._victim_of(holder.claim, wanting.asking)) is not None
+            and (each := self._giving.victim_of(holder.claim, wanting.asking.refused)) is not None
             and lenders.rank(each.quota) < len(lenders.order)
         ]
-        least = sorted(self._unprotected(found, wanting.budgets), key=lambda each: lenders.rank(each.quota))
+        least = sorted(unprotected(found, wanting.budgets), key=lambda each: lenders.rank(each.quota))
         return [each.pod for each in least if lenders.take(each, asked)][::-1]
-
-    # --- pods --------------------------------------------------------------------------------------------------------
-
-    def _charged_pod(self, claim: Claim) -> Charged | None:
-        """The pod of a claim, if it is bound, with its group."""
-        pod = self._ground.book.pods.get(claim.name)
-        if pod is None or (pod.uid, pod.node) != (claim.uid, claim.node) or not claim.quota:
-            return None
-        return Charged(pod, claim.quota.rpartition("/")[2], claim.charged)
-
-    def _victim_of(self, claim: Claim, asking: Asking) -> Charged | None:
-        """The pod of a claim, if it may be made to leave at all and is not leaving yet. Who draws on a Reservation
-        stays: its capacity is the Reservation's."""
-        found = self._charged_pod(claim)
-        if found is None or claim.reservation or found.pod.deleting or found.pod.uid in asking.refused:
-            return None
-        return None if preemption.why_protected(found.pod) or self._stays(found.pod) else found
-
-    def _unprotected(self, found: Sequence[Charged], budgets: preemption.Budgets) -> list[Charged]:
-        """Those whom no disruption budget protects, if the least important of them leave first; in that order. Whom two
-        budgets select the API server does not evict at all."""
-        least = sorted(
-            (each for each in found if len(budgets.of(each.pod)) < 2),
-            key=lambda each: importance(each.pod),
-            reverse=True,
-        )
-        _, others = budgets.split(each.pod for each in least)
-        free = {pod.uid for pod in others}
-        return [each for each in least if each.pod.uid in free]
-
-    def _leaving(self, tree: str) -> Iterator[Charged]:
-        """Those of a tree that are terminating, or victims of a nomination that stands."""
-        named = {each.uid for each in about_to_leave(self._ground.book)}
-        for group in self._charged.groups(tree):
-            for claim in self._charged.of(tree, group):
-                found = self._charged_pod(claim)
-                if found is not None and (found.pod.deleting or found.pod.uid in named):
-                    yield found
 
     def _taken(self, wanting: _Wanting, victims: Sequence[Pod], limits: Limits) -> Lenders:
         """What is lent once these have left their node; `limits` counts them as gone."""
         lenders, uids = wanting.lenders.copy(), {each.uid for each in victims}
         for node in {each.node for each in victims}:
             for claim in self._ground.book.claims_on(node):
-                found = self._charged_pod(claim) if claim.uid in uids else None
+                found = self._giving.charged_pod(claim) if claim.uid in uids else None
                 if found is not None:
                     lenders.take(found, wanting.candidate.charged)
                     limits.count(found, -1)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
 from berth.rules.reservation_borrowers import ignores_reservations
+from berth.rules.reservation_displaces import why_spared
 from berth.transaction.book import FINISHED_PHASES
-from berth.transaction.claims import Claim, Name
+from berth.transaction.claims import Claim, Name, name_of
 from berth.transaction.nominations import Nomination
 
 
@@ -34,9 +35,9 @@ def turn_problems(claim: Claim, view: View, *, nominates: bool) -> Iterator[str]
 def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str, view: View) -> Iterator[str]:
     """Pods that would have to leave for these claims and must not."""
     waiting = [view.book.seen(claim.name) for claim in claims]
-    pods = [each for each in waiting if isinstance(each, Pod)]
+    pods = [each for each in waiting if each is not None]
     if len(pods) < len(claims):
-        yield "what waits is no pod, so nobody leaves for it"
+        yield "what waits is not known, so nobody leaves for it"
         return
     right_to_stay = RIGHTS_TO_STAY.get(reason)
     if right_to_stay is None:
@@ -44,7 +45,7 @@ def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str
         return
     for pod in pods:
         if victims and pod.template.preemption_policy == NEVER:
-            yield f"{pod.namespace}/{pod.name}: nobody may be made to leave for it"
+            yield f"{'/'.join(name_of(pod))}: nobody may be made to leave for it"
     if reason == BY_OWNER and not all(claim.reservation for claim in claims):
         yield "draws on no reservation, so nobody leaves for its owner"
     nodes = {claim.node for claim in claims}
@@ -62,29 +63,37 @@ def victim_problems(claims: Sequence[Claim], victims: Sequence[Pod], reason: str
             yield f"{who} is protected: {protected}"
 
 
-def _is_not_lower(victim: Pod, waiting: Sequence[Pod]) -> str:
-    lowest = min(pod.template.priority for pod in waiting)
-    return "is not of lower priority" if victim.template.priority >= lowest else ""
+def _is_not_lower(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
+    lowest = min(each.template.priority for each in waiting)
+    if victim.template.priority >= lowest:
+        return "is not of lower priority"
+    return next((why for each in waiting if isinstance(each, Reservation) and (why := why_spared(each, victim))), "")
 
 
-def _by_quota(victim: Pod, waiting: Sequence[Pod]) -> str:
+def _by_quota(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
     return ""  # whom quota keeps is for `reclaims` to say
 
 
-def _no_borrower(victim: Pod, waiting: Sequence[Pod]) -> str:
+def _no_borrower(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
     return "" if ignores_reservations(victim.template.labels) else "borrows nothing of reservations"
 
 
-RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod]], str]]] = {
+def _by_hand_over(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
+    return ""  # whose placeholder it is depends on its node, too: `hand_overs` says it
+
+
+RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod | Reservation]], str]]] = {
     BY_SCHEDULER: _is_not_lower,
     BY_QUOTA: _by_quota,
     BY_OWNER: _no_borrower,
+    BY_HAND_OVER: _by_hand_over,
 }
-"""By the reason for which pods leave: what keeps a victim from leaving for these pods; empty: nothing (E10)."""
+"""By the reason for which pods leave: what keeps a victim from leaving for these; empty: nothing (E10)."""
 
 
 def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
-    """Strict gangs that would keep some of their members, but fewer than they need (E9)."""
+    """Strict gangs that would keep some of their members, but fewer than they need (E9); one of which is not known how
+    many it needs, as its PodGroup is gone, needs all."""
     chosen = {victim.uid for victim in victims}
     judged: set[str] = set()
     for victim in victims:
@@ -94,12 +103,13 @@ def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
         judged.add(gang_id)
         who = f"victim {victim.namespace}/{victim.name}"
         gang, config = view.gangs.gangs.get(gang_id), settings_of(gang_id, view)
-        if gang is None or (victim.namespace, victim.name) not in gang.children or config is None:
+        if gang is None or (victim.namespace, victim.name) not in gang.children:
             yield f"{who} belongs to a strict gang that is not Berth's"
             continue
         left = sum(1 for pod in _staying(gang_id, view) if pod.uid not in chosen)
-        if left and left < (config.min_member or left + 1):
-            yield f"{who} leaves {left} of its gang {gang_id}, which needs {config.min_member}"
+        minimum = config.min_member if config is not None else None
+        if left and (minimum is None or left < minimum):
+            yield f"{who} leaves {left} of its gang {gang_id}, which needs {minimum or 'all'}"
 
 
 def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:

@@ -6,6 +6,7 @@ The rules are those of the protocol (`berth.rules.reservation_match`, `reservati
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence, Set
+from typing import Final
 
 from berth.contracts import names
 from berth.contracts.grants import CPU, ZONE
@@ -20,6 +21,9 @@ from berth.rules.reservation_match import failed_check, reservation_request_of
 from berth.rules.reservation_owners import compile_owners
 from berth.rules.scheduler_config import ReservationArgs
 from berth.transaction.claims import Claim, drawn_from
+
+WISHES: Final = (names.ANNOTATION_RESERVATION_AFFINITY, names.ANNOTATION_RESERVATION_EXACT)
+"""Annotations by which a pod has to have a reservation."""
 
 
 def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim], view: View) -> Iterator[str]:
@@ -50,10 +54,12 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
                 f"reservation {capacity.name} has {each.capacity} of {each.resource} for users, who take {each.used}, "
                 f"and {each.requested} is wanted"
             )
-        yield from _grant_problems(claim, holder, users, tracked, capacity.name)
+        yield from grant_problems_of_user(claim, holder, users, tracked, capacity.name)
 
 
-def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str) -> Iterator[str]:
+def grant_problems_of_user(
+    claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str
+) -> Iterator[str]:
     """What the claim is granted of restricted kinds comes from what the reservation is granted, as far as it goes."""
     restricted = {kind for each in registry.GRANTS if not each.resources.isdisjoint(tracked) for kind in each.kinds}
     held = dict(granted(holder))
@@ -69,6 +75,8 @@ def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked
 
 def affinity_problems(claim: Claim, pod: Pod) -> Iterator[str]:
     """A pod that has to use a reservation goes to one and nowhere else; what it says of them has to be readable."""
+    if pod.template.annotations.keys().isdisjoint(WISHES):
+        return
     wish = reservation_request_of(pod)
     if wish is None:
         return

@@ -1,0 +1,241 @@
+"""Quota reclaim for gangs, and by gangs: many places at once, and victims that leave together or stay together.
+
+A gang whose members all stay within the min of their group is promised its places: what other groups use beyond their
+runtime comes back for all of them, in one plan, or for none. If limits of quota keep it waiting, those of lower
+priority in its own group leave as well. A pod by itself is a job of one: strict gangs that can spare nobody leave whole
+for either, once nobody was found who leaves by himself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from berth.contracts.state import Pod
+from berth.placement_solver.core.displacers.giving import Giving
+from berth.placement_solver.core.displacers.giving_units import GivingUnit, GivingUnits
+from berth.placement_solver.core.displacers.job import GANG, JobPreemption, needed_of, victims_of
+from berth.placement_solver.core.displacers.job_problem import classes_of
+from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
+from berth.placement_solver.core.displacers.one_node import about_to_leave
+from berth.placement_solver.core.displacers.quota import NAME as PLUGIN
+from berth.placement_solver.core.displacers.removable import LeavingUnit
+from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
+from berth.placement_solver.core.explain import OWN
+from berth.placement_solver.core.plan import Candidate, Placement, Unit
+from berth.placement_solver.core.solve import Trial
+from berth.rules.preemption import BY_QUOTA, Budgets
+from berth.rules.quota_reclaim import Charged
+from berth.rules.scheduler_config import ElasticQuotaArgs
+
+NAME: Final = "ElasticQuotaJobs"
+QUOTA: Final = "quota"
+"""The code of the reason that a limit of a group is."""
+
+
+class _Job(NamedTuple):
+    """Members, the group that pays for all of them and what it is asked for, and who leaves its tree already."""
+
+    members: tuple[Candidate, ...]
+    key: Key
+    asked: dict[str, int]
+    non_preemptible: bool
+    leaving: tuple[Charged, ...]
+
+
+class QuotaReclaimByUnits:
+    """A displacer for gangs of which one quota group pays for all members, and for single pods after `QuotaReclaim`."""
+
+    name = NAME
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._quotas = ground.capacity.quotas
+        self._jobs = JobPreemption(ground)
+        self._giving = Giving(ground, lambda pod: False)
+
+    def concerns(self, refused: Refused) -> bool:
+        """Limits of quota keep them waiting, or the nodes though the min of their group promises them their places."""
+        key = _payer_of(refused.unit.candidates)
+        if key is None:
+            return False
+        codes: set[str] = set()
+        for each in refused.refusals:
+            candidate = each.candidate
+            if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals:
+                return False
+            codes |= {reason.code for reason in each.reasons} - ({GANG} if refused.unit.needed else set())
+        if not codes or codes & (OWN - {QUOTA}):
+            return False
+        return QUOTA in codes or self._quotas.is_promised(
+            key, _asked(needed_of(refused.unit) or refused.unit.candidates)
+        )
+
+    def propose(self, refused: Refused, asking: Asking) -> Proposal | Nobody:
+        """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
+        unit = refused.unit
+        needed = tuple(needed_of(unit))
+        if len(needed) < sum(unit.needed.values()) or self._jobs.why_not(unit, asking):
+            return Nobody()
+        found = self._for_members(unit, unit.candidates, asking)
+        if found is None and 0 < len(needed) < len(unit.candidates):
+            found = self._for_members(unit, needed, asking)
+        return found or Nobody()
+
+    def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
+        """Whether a member could have this node once all leave whom it may make leave."""
+        candidates = refused.unit.candidates
+        key, row = _payer_of(candidates), self._ground.nodes.rows.get(node)
+        if key is None or row is None:
+            return False
+        lowest = min(each.object.template.priority for each in candidates)
+        with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
+            for each, *_ in classes_of(candidates):
+                job = self._job((each,), key)
+                giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), Budgets())
+                units = [one.unit for one in giving.lent(self._lenders(job), job.asked)]
+                units = [one for one in units if any(leaver.pod.node == node for leaver in one.leavers)]
+                if self._jobs.could_take(row, [each._replace(quota=None)], units):
+                    return True
+        return False
+
+    # --- one set of members ------------------------------------------------------------------------------------------
+
+    def _for_members(self, unit: Unit, members: tuple[Candidate, ...], asking: Asking) -> Proposal | None:
+        key = _payer_of(members)
+        if key is None:
+            return None
+        free = self._free_places(unit, members, asking.plan)
+        lowest = min(each.object.template.priority for each in unit.candidates)
+        with self._ground.nominated.heeded_by([each.name for each in unit.candidates], lowest):
+            job = self._job(members, key)
+            limits = Limits(self._quotas, key, job.asked, non_preemptible=job.non_preemptible)
+            if not limits.can_be_helped:
+                return None
+            for each in job.leaving:
+                limits.count(each, -1)
+            budgets = Budgets(self._ground.budgets(), about_to_leave(self._ground.book))
+            giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), budgets)
+            lent = giving.lent(self._lenders(job), job.asked)
+            there = (free, ()) if free else self._places_made_free(unit, members, lent, budgets, asking)
+            if there is None:
+                return None
+            placements, leaving = there
+            going = {each.pod.uid for one in leaving for each in one.everybody}
+            for charged in {each.pod.uid: each for one in lent for each in one.charged}.values():
+                if charged.pod.uid in going:
+                    limits.count(charged, -1)
+            rest = [one for one in lent if not any(pod.uid in going for pod in one.pods)]
+            args = members[0].cls.rules.profile.args_of(PLUGIN, ElasticQuotaArgs)
+            keeps_default = args.disable_default_quota_preemption
+            own = giving.lower(key, lowest, keeps_default=keeps_default) if limits.is_over else []
+            more = _freeing(limits, [*rest, *own])
+        if more is None or not (leaving or more):
+            return None
+        victims = victims_of([*leaving, *(each.unit for each in more)])
+        return Proposal(placements, victims, (), BY_QUOTA, self._giving.groups_of(victims))
+
+    def _job(self, members: Sequence[Candidate], key: Key) -> _Job:
+        leaving = tuple(self._giving.leaving(key[0]))
+        return _Job(tuple(members), key, _asked(members), any(each.non_preemptible for each in members), leaving)
+
+    def _lenders(self, job: _Job) -> Lenders:
+        tree, own = job.key
+        is_promised = self._quotas.is_promised(job.key, job.asked)
+        groups = self._ground.charged.groups(tree) if is_promised else ()
+        used = self._giving.used(tree, _uids(job.leaving)) if groups else {}
+        return Lenders(self._quotas, tree, (name for name in groups if name != own), used)
+
+    def _free_places(self, unit: Unit, members: Sequence[Candidate], plan: str) -> tuple[Placement, ...]:
+        """Their places as nodes are, if no quota limited them; none where one of them has none."""
+        trial = Trial(self._ground.capacity)
+        found = self._ground.solver.solve([unit._replace(candidates=_unpaid(members))], trial, plan)
+        trial.undo()
+        return _paid(found.placements, members) if len(found.placements) == len(members) else ()
+
+    def _places_made_free(
+        self,
+        unit: Unit,
+        members: Sequence[Candidate],
+        lent: Sequence[GivingUnit],
+        budgets: Budgets,
+        asking: Asking,
+    ) -> tuple[tuple[Placement, ...], tuple[LeavingUnit, ...]] | None:
+        """Places once some of what is lent has left nodes, and who has to."""
+
+        def units_on(nodes: Iterable[str]) -> list[LeavingUnit]:
+            some = set(nodes)
+            return [one.unit for one in lent if any(each.pod.node in some for each in one.unit.leavers)]
+
+        if not lent:
+            return None
+        found = self._jobs.places_for(unit, _unpaid(members), units_on, budgets, asking)
+        return (_paid(found.placements, members), found.units) if found is not None else None
+
+
+def _freeing(limits: Limits, units: Sequence[GivingUnit]) -> list[GivingUnit] | None:
+    """Which of these units have to leave so that no limit is exceeded; None: it does not help.
+
+    A member that its gang can spare is a unit, and leaves with the gang as well: it counts once.
+    """
+    chosen: list[GivingUnit] = []
+    going = Counter[str]()
+    for each in units:
+        if not limits.is_over:
+            break
+        more = [one for one in each.charged if not going[one.pod.uid]]
+        if any(map(limits.is_helped_by, more)):
+            _count(limits, more, -1)
+            going.update(pod.uid for pod in each.pods)
+            chosen.append(each)
+    if limits.is_over:
+        return None
+    needed: list[GivingUnit] = []
+    for each in sorted(chosen, key=lambda one: (-one.order[0], one.order[1])):
+        back = [one for one in each.charged if going[one.pod.uid] == 1]
+        _count(limits, back, 1)
+        if limits.is_over:
+            _count(limits, back, -1)
+            needed.append(each)
+        else:
+            going.subtract(pod.uid for pod in each.pods)
+    return needed
+
+
+def _count(limits: Limits, pods: Iterable[Charged], sign: int) -> None:
+    for each in pods:
+        limits.count(each, sign)
+
+
+def _unpaid(members: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    return tuple(each._replace(quota=None) for each in members)
+
+
+def _paid(placements: Iterable[Placement], members: Iterable[Candidate]) -> tuple[Placement, ...]:
+    """The same placements, charged to the group that pays."""
+    payer = {each.name: each for each in members}
+    found = []
+    for each in placements:
+        candidate = payer[each.candidate.name]
+        quota = "/".join(candidate.quota) if candidate.quota is not None else ""
+        found.append(each._replace(candidate=candidate, claim=each.claim._replace(quota=quota)))
+    return tuple(found)
+
+
+def _payer_of(candidates: Sequence[Candidate]) -> Key | None:
+    """The one group that pays for all of them."""
+    payers = {each.quota for each in candidates}
+    return payers.pop() if len(payers) == 1 else None
+
+
+def _asked(candidates: Iterable[Candidate]) -> dict[str, int]:
+    asked: dict[str, int] = {}
+    for each in candidates:
+        for name, amount in each.charged.items():
+            asked[name] = asked.get(name, 0) + amount
+    return asked
+
+
+def _uids(leaving: Iterable[Charged]) -> frozenset[str]:
+    return frozenset(each.pod.uid for each in leaving)
