@@ -64,6 +64,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "evictions and loss",
         "evictions held up",
         "gang evictions",
+        "gathered evictions",
         "halved gangs",
         "lent back",
     ),

@@ -346,6 +346,13 @@ GANG_EVICTIONS: Final = replace(
     actions=RunProfile.actions,
 )
 """Gangs leave for others, and others for gangs, while that is interrupted."""
+GATHERED_EVICTIONS: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=6, singles=0, sets=12, gangs=8),
+    cluster=owned.cluster,
+    actions=gathers.displacing,
+)
+"""Others leave for gangs that must lie in one domain of the network, while that is interrupted."""
 EVICTIONS_HELD_UP: Final = replace(
     EVICTIONS,
     size=Size(nodes=2, sets=7, singles=24),

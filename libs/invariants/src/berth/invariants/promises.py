@@ -44,7 +44,9 @@ _ALL: Final = (
     ),
     Promise("I11c", "nominations-end", "Each nomination and each mark comes to its end."),
     Promise(
-        "I11d", "freed-capacity-for-its-heir", "What was left for a pod goes to it, or to a pod of higher priority."
+        "I11d",
+        "freed-capacity-for-its-heir",
+        "What was left for a pod goes to it, to a member of its gang, or to a pod of higher priority.",
     ),
     Promise("I11e", "protected-stay", "Nobody is evicted whom a label or a kubelet protects."),
     Promise("I11f", "gangs-left-whole", "No eviction leaves a strict gang with fewer members than it needs."),

@@ -31,13 +31,14 @@ def gangs_seen(cluster: ClusterView, question: GangQuestion) -> GangAnswer:
 def _seen(cluster: ClusterView, gang: Gang, *, is_whole: bool) -> GangView:
     namespace, _, name = gang.id.partition("/")
     config, group = gang.config, cluster.gangs.group_of(gang.id)
-    readiness = cluster.gangs.readiness(group)
     waiting = [each for name_ in sorted(gang.children) if (each := cluster.queue.waiting.get(name_)) is not None]
     refused = next((each for each in waiting if each.reasons), None)
     minimum = config.min_member if config is not None and config.min_member is not None else -1
     outcome = outcome_of(gang, max(minimum, 0), is_refused=bool(refused and refused.tries))
-    reasons = list(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
+    lacks = cluster.gangs.readiness(group).reason if waiting and not refused else None
+    reasons = list(refused.reasons) if refused else [lacks] if lacks else []
     last = cluster.queue.last_round(group)
+    nominated = {name_ for name_ in gang.children - gang.placed if cluster.book.nominations.of(name_) is not None}
     return GangView(
         namespace=namespace,
         name=name,
@@ -53,8 +54,8 @@ def _seen(cluster: ClusterView, gang: Gang, *, is_whole: bool) -> GangView:
         children=len(gang.children),
         bound=_on_nodes(cluster, gang.bound),
         decided=_on_nodes(cluster, gang.placed - gang.bound),
-        nominated=_on_nodes(cluster, gang.nominated),
-        waiting=_named(gang.children - gang.placed - gang.nominated - gang.leaving),
+        nominated=_on_nodes(cluster, nominated),
+        waiting=_named(gang.children - gang.placed - nominated - gang.leaving),
         leaving=_named(gang.leaving),
         domain=domain_of(cluster, gang),
         slots=list(slots_of(cluster, gang)) if is_whole else [],
@@ -79,7 +80,7 @@ def outcome_of(gang: Gang, minimum: int, *, is_refused: bool) -> str:
 def leaving_for(cluster: ClusterView, gang: Gang) -> list[str]:
     """The pods that have still to leave for a gang."""
     found: dict[str, None] = {}
-    for name in sorted(gang.nominated):
+    for name in sorted(gang.children - gang.placed):
         nomination = cluster.book.nominations.of(name)
         for victim in cluster.book.remaining_victims(nomination) if nomination is not None else ():
             found[f"{victim.namespace}/{victim.name}"] = None

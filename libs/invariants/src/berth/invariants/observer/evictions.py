@@ -124,7 +124,8 @@ class Evictions:
             self._looks[_uid(seen)] = (self._order, _attempt(seen))
 
     def decided(self, decision: Decision, view: LedgerView) -> None:
-        """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority."""
+        """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority. Members of a
+        gang are decided together, whatever node each of them was nominated to."""
         pod = self._pods.get((decision.namespace, decision.name))
         node = self._nodes.get(("", decision.node))
         if pod is None or node is None or decision.kind != "pod" or decision.reservation_uid:
@@ -133,6 +134,7 @@ class Evictions:
             each
             for held in view.decisions.values()
             if (each := held.decision).nominates and each.node == decision.node and each.uid != decision.uid
+            if not _are_of_one_gang(each, decision)
             if self._waits(each) and self._priorities.get(each.uid, 0) >= priority_of(pod) and self._have_left(each)
         ]
         if not heirs:
@@ -281,6 +283,10 @@ class Evictions:
             if pod is not None and _uid(pod) == victim.uid:
                 return False
         return True
+
+
+def _are_of_one_gang(one: Decision, other: Decision) -> bool:
+    return one.gang is not None and other.gang is not None and one.gang.name == other.gang.name
 
 
 def _name(pod: Json) -> Name:

@@ -64,7 +64,7 @@ class Batches:
                 if readiness.reason is not None:
                     held_back.append((waiting, readiness.reason))
                     continue
-                if not readiness.satisfied:
+                if not readiness.satisfied or self._gangs.lies_anew(waiting.group):
                     gangs = self._gangs.members_of_group(waiting.group)
             if not gangs:
                 wait = self._awaited.longest_wait((waiting,), now)
@@ -101,6 +101,7 @@ class Batches:
             pulled.values(),
             key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
         )
+        needed = {gang.id: self._gangs.needed(gang) for gang in gangs}
         candidates: list[Candidate] = []
         for waiting in ordered:
             if waiting.name in gang_of:
@@ -109,8 +110,10 @@ class Batches:
             id=first.group,
             candidates=tuple(candidates),
             gang_of=gang_of,
-            needed={gang.id: self._gangs.needed(gang) for gang in gangs},
-            strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
+            needed=needed,
+            # Where nobody is needed, nobody waits for another one.
+            strict=any(needed.values())
+            and any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
 
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:

@@ -199,6 +199,14 @@ class Gangs:
             )
         return Readiness(True)
 
+    def lies_anew(self, group_id: str) -> bool:
+        """Whether a group that asks for a place in the network has nobody on a node: then those who wait choose their
+        domain together, though each of them may be placed by itself."""
+        gangs = self.members_of_group(group_id)
+        return any(gang.config is not None and gang.config.network is not None for gang in gangs) and not any(
+            gang.placed for gang in gangs
+        )
+
     def _unknown(self, gang_id: str) -> Readiness:
         """Why a group waits of which a gang is not known, or what it needs is not."""
         gang = self.gangs.get(gang_id)
@@ -244,7 +252,8 @@ class Gangs:
         """Whether the group would be tried as it was when so many of each gang were needed."""
         readiness = self.readiness(group_id)
         as_it_is = {gang.id: self.needed(gang) for gang in self.members_of_group(group_id)}
-        return readiness.ready and not readiness.satisfied and as_it_is == needed
+        together = not readiness.satisfied or self.lies_anew(group_id)
+        return readiness.ready and together and as_it_is == needed
 
     def _leave(self, name: Name, gang_id: str) -> None:
         gang = self.gangs.get(gang_id)
