@@ -25,9 +25,10 @@ from berth.quota_manager.core.forest import (
     uproot,
 )
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
+from berth.quota_manager.core.offered import Offered
 from berth.quota_manager.core.payers import Payers
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
-from berth.resources.amounts import Amounts, add, add_into, maximum, subtract_from, without_zeros
+from berth.resources.amounts import Amounts, add, maximum, subtract_from, without_zeros
 from berth.rules.quota_of_pod import (
     BUILT_IN_GROUPS,
     DEFAULT_GROUP,
@@ -83,10 +84,7 @@ class Engine:
         self._keys_of: dict[str, set[str]] = {}
         self._changed: set[str] = set()
         self._payers = Payers()
-        self._nodes: dict[str, Amounts] = {}
-        self._node_total: Amounts = {}
-        self._nodes_naming: dict[str, int] = {}
-        self._nodes_moved = False
+        self._offered = Offered()
         self._is_stale = True
         self._rising: dict[int, dict[Group, None]] = {}
         self._sinking: dict[int, dict[Group, set[str]]] = {}
@@ -122,26 +120,11 @@ class Engine:
 
     def put_node(self, name: str, allocatable: Mapping[str, int]) -> None:
         """A node was seen. Its allocatable feeds the total of the default tree, whether or not it is ready."""
-        amounts = {key: max(0, amount) for key, amount in allocatable.items()}
-        if self._nodes.get(name) != amounts:
-            self.remove_node(name)
-            self._nodes[name] = amounts
-            self._nodes_moved = True
-            add_into(self._node_total, amounts)
-            for key in amounts:
-                self._nodes_naming[key] = self._nodes_naming.get(key, 0) + 1
+        self._offered.put(name, allocatable)
 
     def remove_node(self, name: str) -> None:
         """A node is gone."""
-        amounts = self._nodes.pop(name, None)
-        if amounts is None:
-            return
-        self._nodes_moved = True
-        subtract_from(self._node_total, amounts)
-        for key in amounts:
-            self._nodes_naming[key] -= 1
-            if not self._nodes_naming[key]:
-                del self._nodes_naming[key], self._node_total[key]
+        self._offered.remove(name)
 
     def reset(self) -> None:
         """Forgets everything that was seen."""
@@ -149,18 +132,16 @@ class Engine:
         self._specs.clear()
         self._keys_of.clear()
         self._changed.clear()
-        self._nodes.clear()
-        self._node_total.clear()
-        self._nodes_naming.clear()
+        self._offered.clear()
         self._is_stale = True
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def settle(self) -> Settled:
         """Brings all figures in order and says what changed since the last time."""
-        if not (self._is_stale or self._changed or self._nodes_moved or self.book.touched):
+        if not (self._is_stale or self._changed or self._offered.has_moved or self.book.touched):
             return Settled()
-        self._nodes_moved = False
+        self._offered.has_moved = False
         changed, self._changed = self._changed, set()
         if self._is_stale or changed & BUILT_IN or len(self._keys_of) > GROUPS_MAX:
             self._rebuild()
@@ -185,7 +166,7 @@ class Engine:
     @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
-        return len(self._nodes)
+        return len(self._offered)
 
     def problems(self) -> list[Problem]:
         """What is wrong now, with the object and field to repair. The same list until it may have changed."""
@@ -428,7 +409,7 @@ class Engine:
                 self._sinks(root, changed & root.sharers.keys())
 
     def _default_total(self) -> Amounts:
-        total = dict(self._node_total)
+        total = dict(self._offered.total)
         for name in (SYSTEM_GROUP, DEFAULT_GROUP):
             subtract_from(
                 total, without_zeros(self.forest.groups[name].used)
