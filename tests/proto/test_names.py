@@ -99,6 +99,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_QUOTA",
         "ANNOTATION_QUOTA_STATE",
         "LABEL_QUOTA_GUARANTEE",
+        "ANNOTATION_BORROWED",
         "ANNOTATION_NOMINATED",
         "ANNOTATION_DISPLACED",
         "ANNOTATION_EVICTED_FOR",

@@ -152,13 +152,13 @@ class Nats(SimNats):
 
 
 class Kube(SimKube):
-    """The API server; the observer hears which pods Berth itself deletes, and for whom it looks."""
+    """The API server; the observer hears which pods Berth itself deletes or evicts, and for whom it looks."""
 
     observer: Observer
 
     def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
         """See `SimKube.serve`; users do not come this way."""
-        self.observer.by_berth(verb == "delete")
+        self.observer.by_berth(verb in ("delete", "evict"))
         if verb == "get" and target.path.plural in ("pods", "reservations"):
             self.observer.looked(target.path.namespace, target.path.name)
         try:

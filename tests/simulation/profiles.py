@@ -35,11 +35,28 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
     "shares": ("groups made anew", "pooled", "two groups", "wear", "wear and loss"),
-    "reservations": ("bookings", "borrowed", "displacing", "restricted", "windows"),
+    "reservations": (
+        "bookings",
+        "borrowed",
+        "busy booking",
+        "displacing",
+        "handed over",
+        "lent and loss",
+        "restricted",
+        "taken over",
+        "windows",
+    ),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),
-    "preemption": ("evictions", "evictions and loss", "evictions held up", "gang evictions", "halved gangs"),
+    "preemption": (
+        "evictions",
+        "evictions and loss",
+        "evictions held up",
+        "gang evictions",
+        "halved gangs",
+        "lent back",
+    ),
 }
 """Which situations each profile draws from, in turn; an ordinary seed has none."""
 

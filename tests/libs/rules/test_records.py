@@ -12,7 +12,7 @@ from msgspec import structs
 
 from berth.contracts import names
 from berth.contracts.grants import COUNT, CPU, VF, ZONE, device, function, one
-from berth.contracts.ledger import Grant
+from berth.contracts.ledger import Grant, Loan
 from berth.contracts.state import Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
 from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.records import registry
@@ -330,6 +330,7 @@ BOUND = Bound(
     reservation_uid="u",
     gang="ml/train",
     gang_size=3,
+    loans=(Loan(reservation="l", reservation_uid="v", amounts={"cpu": 1}),),
     uuids={("gpu", "10"): "GPU-10"},
     template=PodTemplate(
         requests={names.GPU_CORE: 150},
@@ -350,6 +351,7 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
     assert json.loads(written[names.ANNOTATION_CONTAINER_DEVICES]).keys() == {"a"}
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
+    assert registry.BORROWED.read(written) == BOUND.loans
     assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}
 
 

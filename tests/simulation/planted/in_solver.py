@@ -25,10 +25,15 @@ from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core import borrowing
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
+from berth.placement_solver.core.displacers import placeholders
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas, limits_anything
+from berth.placement_solver.core.take_overs import placing
+from berth.placement_solver.core.verify import hand_overs, verifier
 from berth.placement_solver.core.verify import reservations as verify_reservations
+from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.readiness import Readiness
 from berth.placement_solver.tidying import Tidying
 from berth.rules import reservation_fit
@@ -59,6 +64,25 @@ def restricted_as_aligned() -> Planted:
     stack = ExitStack()
     for module in (reservation_fit, verify_reservations):
         stack.enter_context(patch.object(module, "reservation_lacks", lambda *_, **__: iter(())))
+    return stack
+
+
+def taken_over_again() -> Planted:
+    """Who draws on a Reservation is taken over by another one as well."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(placing, "_is_by_itself", lambda claim: True))
+    for module, name in ((verifier, "take_over_problems"), (NodeCheck, "problems")):
+        stack.enter_context(patch.object(module, name, lambda *_: []))
+    return stack
+
+
+def handed_over_to_anybody() -> Planted:
+    """Whoever waits has any pod leave that says whose placeholder it is."""
+    stack = ExitStack()
+    for module in (placeholders, hand_overs):
+        stack.enter_context(patch.object(module, "why_not_handed_over", lambda *_: ""))
+    anybody = lambda self, pod: sorted(self._names.values())  # noqa: E731
+    stack.enter_context(patch.object(Placeholders, "may_serve", anybody))
     return stack
 
 

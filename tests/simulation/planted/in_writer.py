@@ -14,9 +14,10 @@ from berth.bus import consumer
 from berth.bus.port import Entry, Stored, Write
 from berth.cluster_writer import bind_executor, views, wave_runner
 from berth.cluster_writer.bind_executor import BindExecutor
-from berth.cluster_writer.core import gangs, judge
+from berth.cluster_writer.core import gangs, judge, steps
 from berth.cluster_writer.core.answers import Next, after_bind
 from berth.cluster_writer.core.placements import Placements
+from berth.cluster_writer.core.progress import Outcome, Progress
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import subjects
@@ -46,6 +47,11 @@ def half_of_what_was_reserved() -> Planted:
     return patch.object(
         bind_executor, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
     )
+
+
+def taken_over_unnoted() -> Planted:
+    """A Reservation is there before those whom it takes over note it."""
+    return patch.object(steps, "note_step", lambda *_: Outcome(Progress.DONE))
 
 
 def reserved_on_another_node() -> Planted:

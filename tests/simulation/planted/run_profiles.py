@@ -10,10 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, inside, mates, owned, picking, volumes
+from tests.simulation import gathers, inside, lenders, mates, owned, picking, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, borrowed, displacing, restricted, windows
+from tests.simulation.planted.bookings import (
+    bookings,
+    borrowed,
+    busy,
+    displacing,
+    handed_over,
+    lent_for_long,
+    restricted,
+    taken_over,
+    windows,
+)
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -221,6 +231,14 @@ WINDOWS: Final = replace(
 )
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 BORROWED: Final = replace(BOOKINGS, actions=borrowed)
+BUSY_BOOKING: Final = replace(BOOKINGS, size=Size(nodes=1, singles=120), actions=busy)
+LENT_AND_LOSS: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=20, reservations=10),
+    actions=lent_for_long,
+    faults=every(9.0, trouble.ledger_remade, trouble.killed(SOLVER), start_s=12.0),
+)
+"""Capacity is lent while LEDGER is lost."""
 DISPLACING: Final = replace(
     BOOKINGS,
     end_s=130.0,
@@ -230,6 +248,18 @@ DISPLACING: Final = replace(
     faults=every(11.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
 )
 """Pods leave for Reservations, while that is interrupted."""
+TAKEN_OVER: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=30, reservations=16),
+    actions=taken_over,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+)
+HANDED_OVER: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=30, reservations=16),
+    actions=handed_over,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
@@ -277,6 +307,16 @@ EVICTIONS_HELD_UP: Final = replace(
 )
 HALVED_GANGS: Final = replace(EVICTIONS, size=Size(nodes=2, sets=7, gangs=24), actions=owned.halved)
 """Others leave for gangs that lose a member meanwhile."""
+LENT_BACK: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=3, sets=6, gangs=3, singles=18),
+    cluster=lenders.cluster,
+    actions=lenders.actions,
+    environ={SOLVER: {"BERTH_SCHEDULER_CONFIG_FILE": lenders.CONFIGURATION}},
+    end_s=100.0,
+    whole_s=110.0,
+)
+"""What quota groups have lent comes back, on demand and by the timer, while that is interrupted."""
 EVICTIONS_AND_LOSS: Final = replace(
     EVICTIONS,
     size=Size(nodes=4, singles=60),

@@ -92,11 +92,14 @@ class GangRef(Part, frozen=True, kw_only=True):
 
 
 class Step(Part, frozen=True, kw_only=True):
-    """What must have happened on the API before the bind. `action` says what, of claim and volume:
+    """What must have happened on the API before the bind. `action` says what, of claim and volume, or of a pod:
 
     - `bind-volume`: the PersistentVolume is kept for the claim (`spec.claimRef`), and the claim is bound to it;
     - `provision-volume`: the claim names the decision's node (annotation `volume.kubernetes.io/selected-node`), and the
-      volume that its StorageClass makes for it is bound to it.
+      volume that its StorageClass makes for it is bound to it;
+    - `take-over`: the pod, which runs on the decision's node, notes the decided Reservation as the one that it draws
+      on. It is a user of that Reservation from the decision on, until the decision is settled;
+    - `let-go`: the pod no longer notes it. Left over of a decision that was withdrawn.
     """
 
     action: str
@@ -104,6 +107,9 @@ class Step(Part, frozen=True, kw_only=True):
     claim_uid: str = ""
     volume: str = ""
     volume_uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    pod_uid: str = ""
 
 
 class Victim(Part, frozen=True, kw_only=True):

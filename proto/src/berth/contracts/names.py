@@ -22,6 +22,8 @@ LABEL_QUOTA_GUARANTEE = "scheduling.berth.sh/guarantee-usage"
 """ElasticQuota, also as an annotation: `true` guarantees what its pods use, and lends nothing of its min."""
 ANNOTATION_QUOTA = "scheduling.berth.sh/quota"
 """Pod, at bind: `tree/group` that it was charged to."""
+ANNOTATION_BORROWED = "scheduling.berth.sh/borrowed"
+"""Pod, at bind: what it borrows of Reservations, a JSON list of loans."""
 ANNOTATION_NOMINATED = "scheduling.berth.sh/nominated"
 """Pod, Reservation: for whom others leave, what it was nominated to, JSON: plan, node, grants."""
 ANNOTATION_DISPLACED = "scheduling.berth.sh/displaced"
@@ -188,6 +190,16 @@ ANNOTATION_NODE_BANDWIDTH = "node.koordinator.sh/network-bandwidth"
 """Node: its total network bandwidth in bits a second, a quantity."""
 LABEL_OPERATING_MODE = "scheduling.koordinator.sh/operating-mode"
 """Pod: `Reservation` makes it a placeholder whose capacity its owners take over."""
+ANNOTATION_RESERVATION_OWNERS = "scheduling.koordinator.sh/reservation-owners"
+"""Pod that is a placeholder: whose it is, JSON as in the `spec.owners` of a Reservation."""
+ANNOTATION_RESERVATION_CURRENT_OWNER = "scheduling.koordinator.sh/reservation-current-owner"
+"""Pod that is a placeholder, written: the pod that it hands its place over to, JSON."""
+LABEL_PRE_ALLOCATION_REQUIRED = "scheduling.koordinator.sh/pre-allocation-required"
+"""Reservation: `true` places it only where it takes over a pod that runs."""
+LABEL_PRE_ALLOCATABLE = "pod.koordinator.sh/is-pre-allocatable"
+"""Pod: `true` lets a Reservation of the mode Cluster take it over."""
+ANNOTATION_PRE_ALLOCATABLE_PRIORITY = "pod.koordinator.sh/pre-allocatable-priority"
+"""Pod: which such a Reservation takes over first, an integer as text; larger goes first."""
 ANNOTATION_RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
 """Set on the pod that stands for a Reservation: its name."""
 ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
@@ -329,6 +341,7 @@ READ_PREFIXES = (
     "node.koordinator.sh/",
     "kubelet.koordinator.sh/",
     "koordinator.sh/",
+    "pod.koordinator.sh/",
     "internal.scheduling.koordinator.sh/",
     "pod-group.scheduling.sigs.k8s.io",
     "slo.koordinator.sh/",

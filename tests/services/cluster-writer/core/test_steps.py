@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.cluster_writer.core.steps import Outcome, Progress, View, next_step
+from berth.cluster_writer.core.progress import Outcome, Progress, View
+from berth.cluster_writer.core.steps import next_step
 from berth.contracts import names
 from berth.contracts.kube import NodeSelector, NodeSelectorTerm, Requirement
 from berth.contracts.ledger import Decision, Step

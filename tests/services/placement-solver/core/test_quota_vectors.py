@@ -10,7 +10,7 @@ from berth.contracts.quota import QuotaRules
 from berth.placement_solver.core.quotas import Quotas
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import GroupSpec
-from berth.quota_manager.core.limits import group_message
+from berth.quota_manager.core.limits import frame_message, with_figures
 from berth.testing.vectors import cases
 
 REASONS = {"limit": "use", "min": "non-preemptible use"}
@@ -28,7 +28,8 @@ def published(quotas: list[dict[str, Any]], *, uses_runtime: bool, checks_parent
         group = groups[each["name"]]
         group.parent = groups.get(each["parent"])
     for name, group in groups.items():
-        made.see("", name, group_message(group, [], [], uses_runtime=uses_runtime, rules=rules))
+        frame = frame_message(group, [], rules=rules)
+        made.see("", name, with_figures(frame, group, [], uses_runtime=uses_runtime))
     return made
 
 

@@ -3,11 +3,20 @@
 import msgspec
 
 from berth.contracts.base import Problem
+from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.book import Claim, ClassKey
 from berth.quota_manager.core.engine import Engine
+from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import GroupSpec
-from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.limits import PublishedGroups, frame_message, with_figures
 from berth.rules.quota_of_pod import DEFAULT_GROUP
+
+
+def message_of(
+    group: Group, namespaces: list[str], problems: list[Problem], *, uses_runtime: bool = True
+) -> QuotaGroup:
+    """What is said of a group."""
+    return with_figures(frame_message(group, namespaces), group, problems, uses_runtime=uses_runtime)
 
 
 def engine_with(*specs, request=None):
@@ -28,42 +37,42 @@ def test_a_message_says_all_a_solver_needs():
         request={"c": 3000},
     )
     problem = Problem(field="f", message="m")
-    message = group_message(engine.forest.groups["c"], ["ns"], [problem])
+    message = message_of(engine.forest.groups["c"], ["ns"], [problem])
     assert message.ancestors == ["p"]
     assert message.limits == ["cpu", "gpu"]
     assert message.runtime == {"cpu": 3000, "gpu": 4}, "only the own max limits what the parent does not name"
     assert message.request == {"cpu": 3000}
     assert (message.parent, message.lends, message.namespaces, message.problems) == ("p", False, ["ns"], [problem])
-    assert group_message(engine.forest.groups["p"], [], []).is_parent
+    assert message_of(engine.forest.groups["p"], [], []).is_parent
 
 
 def test_the_default_group_limits_nothing_unless_it_has_a_real_ceiling():
-    message = group_message(engine_with().forest.groups[DEFAULT_GROUP], [], [])
+    message = message_of(engine_with().forest.groups[DEFAULT_GROUP], [], [])
     assert (message.limits, message.runtime, message.max) == ([], {}, {})
     engine = engine_with(GroupSpec(name=DEFAULT_GROUP, max={"cpu": 5000}))
-    message = group_message(engine.forest.groups[DEFAULT_GROUP], [], [])
+    message = message_of(engine.forest.groups[DEFAULT_GROUP], [], [])
     assert (message.limits, message.runtime, message.max) == (["cpu"], {"cpu": 5000}, {"cpu": 5000})
 
 
 def test_without_runtime_the_max_is_the_limit_but_a_detached_group_gets_nothing():
     engine = engine_with(GroupSpec(name="a", max={"cpu": 6000}), GroupSpec(name="b", parent="gone", max={"cpu": 1}))
-    assert group_message(engine.forest.groups["a"], [], [], uses_runtime=False).runtime == {"cpu": 6000}
-    assert group_message(engine.forest.groups["a"], [], []).runtime == {"cpu": 0}
-    assert group_message(engine.forest.groups["b"], [], [], uses_runtime=False).runtime == {"cpu": 0}
+    assert message_of(engine.forest.groups["a"], [], [], uses_runtime=False).runtime == {"cpu": 6000}
+    assert message_of(engine.forest.groups["a"], [], []).runtime == {"cpu": 0}
+    assert message_of(engine.forest.groups["b"], [], [], uses_runtime=False).runtime == {"cpu": 0}
 
 
 def test_what_of_a_min_can_be_honoured_is_said_and_follows_the_total():
     engine = engine_with(*(GroupSpec(name=name, max={"cpu": 20_000}, min={"cpu": 8000}) for name in "ab"))
-    assert group_message(engine.forest.groups["a"], [], []).effective_min == {"cpu": 5000}
+    assert message_of(engine.forest.groups["a"], [], []).effective_min == {"cpu": 5000}
     engine.put_node("m", {"cpu": 2000})
     assert {"a", "b"} <= engine.settle().limits
-    assert group_message(engine.forest.groups["a"], [], []).effective_min == {"cpu": 6000}
+    assert message_of(engine.forest.groups["a"], [], []).effective_min == {"cpu": 6000}
     detached = engine_with(GroupSpec(name="d", parent="gone", max={"cpu": 1}, min={"cpu": 1}))
-    assert group_message(detached.forest.groups["d"], [], []).effective_min == {}
+    assert message_of(detached.forest.groups["d"], [], []).effective_min == {}
 
 
 def wanted(runtime, request=0, **more):
-    base = group_message(engine_with(GroupSpec(name="a", max={"cpu": 6000})).forest.groups["a"], [], [])
+    base = message_of(engine_with(GroupSpec(name="a", max={"cpu": 6000})).forest.groups["a"], [], [])
     return msgspec.structs.replace(base, runtime={"cpu": runtime}, request={"cpu": request}, **more)
 
 

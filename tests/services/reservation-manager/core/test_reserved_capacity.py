@@ -52,9 +52,9 @@ def test_a_broken_selector_makes_the_whole_unusable():
 
 def test_problems_name_their_field():
     notes = {names.ANNOTATION_RESERVATION_RESTRICTED: "{cpu}"}
-    fields = [problem.field for problem in problems_of(make(owners=[], pre_allocation=True, annotations=notes))]
-    assert fields[:2] == ["spec.owners", "spec.preAllocation"]
-    assert names.ANNOTATION_RESERVATION_RESTRICTED in fields[2]
+    fields = [problem.field for problem in problems_of(make(owners=[], annotations=notes))]
+    assert fields[0] == "spec.owners"
+    assert names.ANNOTATION_RESERVATION_RESTRICTED in fields[1]
 
 
 def test_restricted_names_and_orders_as_people_write_them():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from berth.contracts import kube, names
 from berth.contracts.grants import DEVICE_KINDS, granted
-from berth.contracts.ledger import Decision, Grant, PlanStatus
-from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
+from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped, read_loans
 from berth.invariants.report import Finding
 from berth.rules.devices.kubelet_counts import counts_shown
 
@@ -58,7 +58,7 @@ def _wrong(seen: Seen, facts: Facts) -> Iterator[str]:
         yield "asks for devices and was bound without any"
     held = facts.world.ledger.decisions.get(seen.key)
     if held is not None:
-        yield from _compare(seen, held.decision)
+        yield from _compare(seen, held.decision, facts)
 
 
 def _counted(seen: Seen, facts: Facts) -> bool:
@@ -69,7 +69,7 @@ def _counted(seen: Seen, facts: Facts) -> bool:
     return any(seen.amounts.get(name, 0) > 0 for name in counts_shown(amounts_of(node.status.allocatable)))
 
 
-def _compare(seen: Seen, decision: Decision) -> Iterator[str]:
+def _compare(seen: Seen, decision: Decision, facts: Facts) -> Iterator[str]:
     if decision.uid != seen.uid:
         if decision.plan == seen.plan:
             yield f"uid {seen.uid} is bound by a decision for uid {decision.uid}"
@@ -79,7 +79,17 @@ def _compare(seen: Seen, decision: Decision) -> Iterator[str]:
     else:
         if decision.node != seen.node:
             yield f"is bound to {seen.node}, decided was {decision.node}"
-        yield from differences(decision, seen.devices, seen.annotations, seen.reservation)
+        yield from differences(decision, seen.devices, seen.annotations, _reserved(seen, decision, facts))
+
+
+def _reserved(seen: Seen, decision: Decision, facts: Facts) -> str:
+    """The Reservation that it uses; that of its decision, where another one that may take over pods did later."""
+    noted = seen.reservation
+    if noted and not decision.reservation_uid:
+        taker = next((each for each in facts.world.reservations if each.metadata.uid == noted), None)
+        if taker is None or taker.spec.pre_allocation:
+            return ""
+    return noted
 
 
 def differences(
@@ -94,3 +104,10 @@ def differences(
         yield f"is charged to quota {quota or 'none'}, decided was {decision.quota or 'none'}"
     if decision.reservation_uid != reservation_uid:
         yield f"uses reservation {reservation_uid or 'none'}, decided was {decision.reservation_uid or 'none'}"
+    loans = read_loans(annotations)
+    if decision.loans != loans:
+        yield f"borrows of {_lenders(loans)}, decided was of {_lenders(decision.loans)}"
+
+
+def _lenders(loans: Iterable[Loan]) -> str:
+    return ", ".join(f"{each.reservation} {dict(sorted(each.amounts.items()))}" for each in loans) or "nobody"

@@ -12,7 +12,7 @@ import msgspec
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.grants import CPU, OWN_ROOT, ZONE, device, function, granted, one
-from berth.contracts.ledger import Decision, Grant, PlanStatus
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
 from berth.contracts.state import PodTemplate
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
@@ -333,6 +333,12 @@ def read_reservation_uid(annotations: Mapping[str, str]) -> str:
     """Uid of the reservation in the annotation of a bind; empty when there is none or it cannot be read."""
     read = read_annotation(annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
     return read.uid if isinstance(read, _Reference) else ""
+
+
+def read_loans(annotations: Mapping[str, str]) -> list[Loan]:
+    """What a pod borrows of Reservations by the annotation of its bind; nothing when it cannot be read."""
+    read = read_annotation(annotations, names.ANNOTATION_BORROWED, list[Loan])
+    return read if isinstance(read, list) else []
 
 
 def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:

@@ -26,6 +26,7 @@ _ALL: Final = (
     Promise(
         "I31", "share-as-stamped", "No quota group uses more than its runtime at the revision that its plan names."
     ),
+    Promise("I35", "lent-comes-back", "Who leaves for quota leaves a group over its runtime, for one within its min."),
     Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),
@@ -74,6 +75,11 @@ _ALL: Final = (
     Promise("I29", "reserved-as-meant", "Who draws on a reservation matches it, and takes no more than it lets users."),
     Promise("I33", "gathered", "Members of a gang that must lie in one domain of the network do so when it begins."),
     Promise("I30", "window-made-once", "A window of a schedule has one reservation, which ends with it."),
+    Promise(
+        "I30b",
+        "taken-over-once",
+        "A pod is taken over by one reservation, which it matches and fits into, and notes it before that is there.",
+    ),
     Promise(
         "I34",
         "gangs-displaced-whole",

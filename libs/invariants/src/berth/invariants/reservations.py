@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
 
 from berth.contracts import kube, names
 from berth.invariants.amounts import SHRINKING
@@ -32,6 +34,8 @@ def wrong_users(facts: Facts) -> Iterator[Finding]:
             continue  # it may end before its users do
         name = reservation.metadata.name
         node = reservation.status.node_name
+        if not node and reservation.spec.pre_allocation:
+            continue  # about to be taken over, or left over of a try to: nobody draws on it before it is there
         owners = compile_owners(reservation.spec.owners or [])
         for holder in holders:
             if holder.node != node:
@@ -41,12 +45,25 @@ def wrong_users(facts: Facts) -> Iterator[Finding]:
             identity = PodIdentity(
                 holder.key[0], holder.key[1], holder.uid, holder.labels, pod.metadata.owner_references or ()
             )
-            if not owners.accept(identity):
+            if not owners.accept(identity) and not _is_taken_by_label(reservation.spec, identity):
                 text = f"{holder.text} uses reservation {name} and is no owner of it"
                 yield Finding(f"reservation {name}, {holder.text}", text)
         if reservation.spec.allocate_once is not False and len(holders) > 1:
             listed = ", ".join(holder.text for holder in holders)
             yield Finding(f"reservation {name}", f"reservation {name} serves one pod and has {len(holders)}: {listed}")
+
+
+def may_be_taken(spec: Mapping[str, Any], pod: PodIdentity) -> bool:
+    """Whether a Reservation that takes over pods may take this one, by whose it is."""
+    read = msgspec.convert(spec, kube.ReservationSpec)
+    mode = read.pre_allocation_policy.mode if read.pre_allocation_policy is not None else ""
+    return _is_taken_by_label(read, pod) if mode == "Cluster" else compile_owners(read.owners or []).accept(pod)
+
+
+def _is_taken_by_label(spec: kube.ReservationSpec, pod: PodIdentity) -> bool:
+    policy = spec.pre_allocation_policy
+    is_cluster = spec.pre_allocation and policy is not None and policy.mode == "Cluster"
+    return is_cluster and pod.labels.get(names.LABEL_PRE_ALLOCATABLE) == "true"
 
 
 def given_away(facts: Facts) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from berth.transaction.marks import Marks
 from berth.transaction.nominations import Nomination, Nominations
 from berth.transaction.owners import Owners
 from berth.transaction.revocations import is_revocation
+from berth.transaction.take_overs import TakeOvers
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -83,6 +84,7 @@ class Book:
         self._on_nomination = on_nomination
         self.nominations = Nominations()
         self.marks = Marks()
+        self.take_overs = TakeOvers()
         self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
@@ -250,6 +252,10 @@ class Book:
         """Every claim that holds on a node."""
         return self._by_node.get(node, {}).values()
 
+    def noting(self, reservation_uid: str) -> Iterable[Name]:
+        """The names of bound pods that note this Reservation as the one that they draw on."""
+        return self._owners.noting(reservation_uid)
+
     def claims_of(self, name: Name) -> tuple[Claim, ...]:
         """The claims of one name: that of the object, that of a decision, or both when their uids differ."""
         return self._claims.get(name, ())
@@ -269,6 +275,13 @@ class Book:
         standing = self._standing(name, seen)
         self._nominate(name, self._nomination(seen, standing))
         new = self._work_out(name, seen, [each for each in standing if not each.nominates])
+        self._set(name, new)
+        if not name[0]:
+            for pod in sorted(self.take_overs.see(name, standing)):
+                self.refresh(pod)
+
+    def _set(self, name: Name, new: tuple[Claim, ...]) -> None:
+        """These are the claims of a name; the difference is reported."""
         old = self._claims.get(name, ())
         if new == old:
             return
@@ -347,7 +360,12 @@ class Book:
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
         picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
-        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
+        owners = self._owners
+        claim = claims.of_pod(
+            pod, decision, lambda uid: owners.accept(uid, pod), picked, lambda uid: owners.lends(uid, pod)
+        )
+        if not claim.reservation:
+            claim = claim._replace(reservation=self.take_overs.reservation_of(pod))
         return self._paid(claim, pod)
 
     def _paid(self, claim: Claim, seen: Pod | Reservation | None) -> Claim:

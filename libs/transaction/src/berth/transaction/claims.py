@@ -21,6 +21,7 @@ from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
 from berth.rules.quota_payer import charged
 from berth.rules.records import registry
+from berth.rules.records.borrowed import within_holding
 from berth.rules.records.evidence import by_number, held_by_pod, held_by_reservation, within
 from berth.rules.reservation_inner import inner_part_of
 
@@ -140,20 +141,25 @@ def of_pod(
     decision: Decision | None = None,
     accepts: Callable[[str], bool] = _nobody_accepts,
     picked: tuple[Grant, ...] | None = None,
+    lends: Callable[[str], bool] = _nobody_accepts,
 ) -> Claim:
     """The claim of a bound pod, by what counts as evidence of it (`berth.rules.records`).
 
     `decision` is the one that stands for this pod on its node: grants, quota, reservation and plan are taken from it,
     since annotations may be anybody's. Without one, records count within the request, a reservation if it `accepts` the
-    pod (asked by uid), and the plan for nothing. `picked` are the cards that kubelet says it has given to the pod.
+    pod (asked by uid), a loan if the reservation `lends` to it, and the plan for nothing. `picked` are the cards that
+    kubelet says it has given to the pod.
     """
     template = pod.template
     held = held_by_pod(template, None if decision is None else granted(decision.allocation), picked)
     if decision is not None:
-        reservation = decision.reservation_uid
+        reservation, loans = decision.reservation_uid, tuple(decision.loans)
     else:
         reservation = registry.RESERVATION.read(template.annotations)
         reservation = reservation if reservation and accepts(reservation) else ""
+        loans = () if reservation else registry.BORROWED.read(template.annotations)
+        noted = [loan for loan in loans if lends(loan.reservation_uid)]
+        loans = within_holding(noted, template.requests, held.grants) if noted else ()
     paid = registry.QUOTA.read(template.annotations) if decision is None else decision.quota
     return Claim(
         name=(pod.namespace, pod.name),
@@ -169,7 +175,7 @@ def of_pod(
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        loans=() if decision is None else tuple(decision.loans),
+        loans=loans,
         unreadable=held.unreadable,
         by_kubelet=held.by_kubelet,
     )

@@ -56,6 +56,13 @@ class PodTemplate(View, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
 
 
+class PreAllocationPolicy(View, frozen=True, kw_only=True):
+    """Which pods a Reservation may take over, and whether more than one."""
+
+    mode: str = ""
+    enable_multiple: bool = False
+
+
 class ReservationSpec(View, frozen=True, kw_only=True):
     """spec of a Reservation."""
 
@@ -68,6 +75,7 @@ class ReservationSpec(View, frozen=True, kw_only=True):
     unschedulable: bool = False
     taints: list[Taint] | None = None
     pre_allocation: bool = False
+    pre_allocation_policy: PreAllocationPolicy | None = None
 
 
 class ReservationCondition(Condition, frozen=True, kw_only=True):

@@ -18,7 +18,9 @@ from berth.cluster_writer.cluster_view import ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.handing import NOTHING, OFF, bind_of, handed
 from berth.cluster_writer.core.judge import Judgement, Topologies, Verdict, Volumes, judge
-from berth.cluster_writer.core.steps import TIMEOUT_S, Request, View
+from berth.cluster_writer.core.progress import Request, View
+from berth.cluster_writer.core.steps import TIMEOUT_S
+from berth.cluster_writer.core.take_over_steps import owners_after
 from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
@@ -38,6 +40,9 @@ from berth.vendors.vendor import Bind, HandOff
 log = get_logger(__name__)
 
 Key = tuple[str, int]
+Awaited = tuple[str, ...]
+"""A claim or volume (`StorageKey`), or a pod: POD, its namespace and name."""
+POD = "pod"
 _META = msgspec.json.Decoder(kube.AnyObject)
 GONE = -1
 REPEAT_ALARM_AFTER = 5
@@ -89,7 +94,7 @@ class BindExecutor:
         self._vendors = vendors
         self._locks = NodeLocks(cluster, api, clock)
         self._steps: dict[Key, _Steps] = {}
-        self._awaiting: dict[StorageKey, set[Name]] = {}
+        self._awaiting: dict[Awaited, set[Name]] = {}
         cluster.on_storage = self._storage_moved
         self._on_loss = on_loss
         self._on_withdrawn = on_withdrawn
@@ -120,6 +125,8 @@ class BindExecutor:
         waiting = [self._parked.pop(name, {})] if name is not None else list(self._parked.values())
         if name is None:
             self._parked = {}
+        elif self._awaiting:
+            waiting += [self._parked.pop(each, {}) for each in sorted(self._awaiting.pop((POD, *name), ()))]
         for parked in waiting:
             for decision, version in parked.values():
                 seen = self._cluster.book.seen((decision.namespace, decision.name))
@@ -300,7 +307,7 @@ class BindExecutor:
     def _volumes(self, decision: Decision) -> Volumes:
         """What is known of the decision's volumes. Nothing of the steps of one that is to be given up."""
         cluster, key = self._cluster, (decision.uid, decision.attempt)
-        view = View(cluster.storage, cluster.storage_known)
+        view = View(cluster.storage, cluster.storage_known, cluster.book.pods)
         steps = self._steps.get(key)
         if steps is None and decision.before:
             steps = self._steps[key] = _Steps(self._clock.monotonic())
@@ -401,12 +408,14 @@ class BindExecutor:
         if meta is None:
             return Answer(0, reason="UnreadableAnswer")
         guard["resourceVersion"] = meta.resource_version
-        status = {
+        status: dict[str, Any] = {
             "phase": "Available",
             "nodeName": decision.node,
             "allocatable": format_amounts(decision.allocation.amounts),
             "conditions": reservation_conditions(self._clock.now()),
         }
+        if taken := owners_after(decision):
+            status["currentOwners"] = taken
         return await self._api.patch(
             resources.RESERVATIONS, "", decision.name, {"metadata": guard, "status": status}, subresource="status"
         )
@@ -491,9 +500,12 @@ class BindExecutor:
         for awaited in self._awaited_by(decision):
             self._awaiting.setdefault(awaited, set()).add(name)
 
-    def _awaited_by(self, decision: Decision) -> Iterator[StorageKey]:
-        """The claims and volumes that the steps of a decision are about."""
+    def _awaited_by(self, decision: Decision) -> Iterator[Awaited]:
+        """The claims, volumes and pods that the steps of a decision are about."""
         for step in decision.before:
+            if step.pod:
+                yield (POD, step.namespace, step.pod)
+                continue
             yield (decision.namespace, step.claim)
             claim = self._cluster.storage.claim((decision.namespace, step.claim))
             volume = step.volume or (claim.volume if claim is not None else "")

@@ -10,17 +10,19 @@ from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota_question import QuotaAnswer, QuotaQuestion
 from berth.contracts.subjects import command_subject, event_subject, named_key, namespaced_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
-from berth.quota_manager.core.limits import PublishedGroups, group_message
+from berth.quota_manager.core.limits import Frame, PublishedGroups, frame_message, with_figures
 from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
 from berth.quota_manager.core.overuse import Overuse, dated
 from berth.quota_manager.core.quota_state import state_text
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
+from berth.quota_manager.core.standing import standing
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
 from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
@@ -82,6 +84,7 @@ class Reconciler:
         self._demand: set[str] = set()
         self._at_once: set[str] = set()
         self._written_ms: dict[str, int] = {}
+        self._frames: dict[str, Frame] = {}
         self._trees: dict[str, str] = {}
         self._left: set[str] = set()
         """Keys of QUOTA under which there is no group any more."""
@@ -120,6 +123,11 @@ class Reconciler:
     def unreadable(self) -> int:
         """Messages that could not be read since the start."""
         return self.view.invalid + self.ledger.unreadable
+
+    def answer(self, question: QuotaQuestion) -> QuotaAnswer:
+        """How the groups stand, for people."""
+        problems = self._problems_by_object()
+        return standing(self.engine, self.loans.of, problems, name=question.name, ready=self.is_ready)
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""
@@ -216,6 +224,7 @@ class Reconciler:
         groups = self.engine.forest.groups
         if settled.rebuilt:
             self._everything = True
+            self._frames.clear()
             self._trees = {name: group.tree for name, group in groups.items()}
             self.pace.keep(groups)
             self.alarms.forget_all_but(groups)
@@ -230,6 +239,7 @@ class Reconciler:
             if group is None:
                 self.pace.forget(name)
                 self._written_ms.pop(name, None)
+                self._frames.pop(name, None)
                 self.alarms.forget(name)
                 self._overuse.forget(name)
 
@@ -252,7 +262,10 @@ class Reconciler:
 
     def _demand_of(self, name: str) -> Demand:
         group = self.engine.forest.groups.get(name)
-        return Demand(0, {}) if group is None else Demand(self.engine.pods_of(name)[0], group.child_request)
+        naming = self.engine.pods_naming(name)
+        if group is None:
+            return Demand(0, {}, naming)
+        return Demand(self.engine.pods_of(name)[0], group.child_request, naming)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.
@@ -271,15 +284,11 @@ class Reconciler:
         changes: dict[str, QuotaGroup | None] = {}
         for group in sorted((groups[name] for name in names), key=_place):
             name = group.name
-            wanted = group_message(
-                group,
-                self.engine.map.served_by(name),
-                problems.get(group.spec.object, []),
-                uses_runtime=self._rules.uses_runtime,
-                nodes=self._nodes_of.get(group.tree),
-                rules=self._rules.charging,
-            )
-            key = quota_key(group.tree, name)
+            frame = None if everything or name in self._at_once else self._frames.get(name)
+            if frame is None:
+                frame = self._frames[name] = self._frame(group)
+            key, wrong = frame.key, problems.get(frame.object, [])
+            wanted = with_figures(frame.message, group, wrong, uses_runtime=self._rules.uses_runtime)
             wanted = dated(wanted, group, self.published_groups.messages.get(key), now_ms)
             demand_too = everything or name in self._demand
             message = self.published_groups.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
@@ -296,6 +305,16 @@ class Reconciler:
         self._at_once.clear()
         self._demand.clear()
         return changes
+
+    def _frame(self, group: Group) -> Frame:
+        """What follows from objects is worked out when they change, and not for each pod that comes or goes."""
+        message = frame_message(
+            group,
+            self.engine.map.served_by(group.name),
+            nodes=self._nodes_of.get(group.tree),
+            rules=self._rules.charging,
+        )
+        return Frame(quota_key(group.tree, group.name), group.spec.object, message)
 
     def _due_limits(self, now_ms: int) -> set[str]:
         """The groups whose limits are written now. Where many change because one asks for more or less, each is written

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from berth.contracts import buckets
+from berth.contracts.codec import decode, encode
+from berth.contracts.quota_question import QuotaQuestion
+from berth.quota_manager.core import series
 from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
 from berth.quota_manager.views import EVERYTHING, STAMPS
 from berth.runtime import Context, Input, Manager, Output
-from berth.telemetry import counter, gauge, histogram
+from berth.telemetry import collected_gauge, counter, gauge, histogram
 
 REST = 4.0
 """Rounds of a busy tree are spaced by this many times their length, so that a flood of pods costs a fifth of a core."""
@@ -44,6 +49,18 @@ class Shell(Manager[Settings, Reconciler]):
             admission=settings.admission,
             home=settings.quota_namespace,
         )
+        collected_gauge(
+            "scheduler_elastic_quota_spec",
+            "What ElasticQuotas say, as Koordinator shows it.",
+            series.LABELS,
+            lambda: series.spec_rows(reconciler.engine.forest.groups),
+        )
+        collected_gauge(
+            "scheduler_elastic_quota_status",
+            "What ElasticQuotas come to, as Koordinator shows it.",
+            series.LABELS,
+            lambda: series.status_rows(reconciler.engine.forest.groups),
+        )
         self.wire(
             reconciler,
             inputs=[Input(buckets.STATE, reconciler.view), Input(buckets.LEDGER, reconciler.ledger, STAMPS)],
@@ -54,6 +71,15 @@ class Shell(Manager[Settings, Reconciler]):
             tick_s=TICK_S,
             rest=REST,
         )
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """See `Replica`."""
+
+        async def groups(payload: bytes) -> bytes:
+            return encode(self.reconciler.answer(decode(payload, QuotaQuestion)))
+
+        return {"quota": groups}
 
     def on_reset(self) -> None:
         """See `Manager`."""

@@ -15,6 +15,7 @@ from berth.contracts.state import Amounts, Node, Pod, Reservation, ReservationSc
 from berth.reservation_manager.core.life import User
 from berth.reservation_manager.core.schedule import Waiting
 from berth.rules.records import registry
+from berth.rules.reservation_take_over import TAKE_OVER
 from berth.rules.reservation_window import window_of
 from berth.transaction.owners import Owners
 
@@ -62,12 +63,25 @@ DECISIONS = (subjects.EPOCH_KEY, "*.decision.>")
 """What of LEDGER is read."""
 
 
+class _Step(msgspec.Struct, frozen=True):
+    action: str = ""
+    pod_uid: str = ""
+
+
 class Decided(msgspec.Struct, frozen=True):
-    """What of a decision counts here: for which pod on which node, and the uid of the Reservation it draws on."""
+    """What of a decision counts here: for which pod on which node, and the uid of the Reservation it draws on; of one
+    on a Reservation, which pods it takes over."""
 
     uid: str
     node: str
     reservation_uid: str = ""
+    before: tuple[_Step, ...] = ()
+
+    def takes_over(self, pod: Pod) -> bool:
+        """It is on a Reservation that takes over this pod."""
+        return self.node == pod.node and any(
+            step.action == TAKE_OVER and step.pod_uid == pod.uid for step in self.before
+        )
 
 
 _DECIDED = msgspec.json.Decoder(Decided)
@@ -113,14 +127,16 @@ class DecisionView:
         self.is_at_end = True
         self._on_end()
 
-    def denies(self, pod: Pod, reservation_uid: str) -> bool:
-        """A decision stands for this pod on its node, and it does not draw on that Reservation."""
+    def denies(self, pod: Pod, reservation: Reservation) -> bool:
+        """A decision stands for this pod on its node, it does not draw on that Reservation, and no decision on that
+        takes the pod over."""
         decided = self._decided.get((pod.namespace, pod.name))
-        return (
-            decided is not None
-            and (decided.uid, decided.node) == (pod.uid, pod.node)
-            and decided.reservation_uid != reservation_uid
-        )
+        if decided is None or (decided.uid, decided.node) != (pod.uid, pod.node):
+            return False
+        if decided.reservation_uid == reservation.uid:
+            return False
+        taking = self._decided.get(("", reservation.name))
+        return taking is None or taking.uid != reservation.uid or not taking.takes_over(pod)
 
     def _decision(self, name: PodName, entry: Entry) -> None:
         if entry.deleted:
@@ -206,7 +222,7 @@ class StateView:
             for pod, user in users.values()
             if pod.node == reservation.node
             and self._owners.accept(reservation.uid, pod)
-            and not self.decisions.denies(pod, reservation.uid)
+            and not self.decisions.denies(pod, reservation)
         ]
 
     def waiting_for(self, schedulers: Container[str]) -> list[Waiting]:
@@ -222,6 +238,8 @@ class StateView:
         return self.is_complete and node not in self.nodes
 
     def _decision_changed(self, pod: PodName) -> None:
+        if not pod[0] and pod[1] in self.reservations:
+            self._mark(pod[1])
         uid = self._uses.get(pod, "")
         if uid in self._name_of:
             self._mark(self._name_of[uid])

@@ -40,11 +40,13 @@ from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.pools import Pools
+from berth.invariants.observer.reclaims import Reclaims
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
+from berth.invariants.observer.take_overs import TakeOvers
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.victims import VictimLaws
 from berth.invariants.observer.volumes import Volumes
@@ -121,6 +123,7 @@ class Observer:
         self._named = Named(self.verdicts, self._sight)
         self._picked = Picked(self.capacity, self.verdicts)
         self._windows = Windows(self.verdicts)
+        self._take_overs = TakeOvers(self.verdicts, self._decided, self.pods, self._objects)
         self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
@@ -148,6 +151,7 @@ class Observer:
             self._evictions,
             calm,
             self._shares,
+            Reclaims(self.verdicts, self.capacity, self._shares, self._objects["pods"]),
             laws=(
                 SpreadLaw(self._peers, self.verdicts).decided,
                 self._affinity.decided,
@@ -158,6 +162,7 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
+                self._take_overs.decided,
                 self._shares.decided,
             ),
             seen=self._seen,
@@ -252,7 +257,7 @@ class Observer:
         self._ledger.lost(survivors)
 
     def quota(self, key: str, value: bytes, deleted: bool) -> None:
-        """The next message that QUOTA has stored. Without them I31 is not judged, and quotas by the defaults."""
+        """The next message of QUOTA; without them I31 and I35 are not judged, and quotas by the defaults."""
         self._shares.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:
@@ -433,6 +438,7 @@ class Observer:
             known = self._placeholders.pop(name, None)
             self._reserved.gone(data["metadata"].get("uid", ""))
             if known is not None:
+                self._take_overs.see(known, is_gone=True)
                 self._forget(known)
             return
         known, now = self._placeholders.get(name), read_reservation(data, self._schedulers)
@@ -445,6 +451,8 @@ class Observer:
         if now.node and now.is_ours and not now.was_bound:
             now.was_bound = True
             judge_reserved(now, self._decided, self.verdicts)
+            self._take_overs.placed(now)
+        self._take_overs.see(now, is_gone=False)
         self._placeholders[name] = now
         self._reserved.see(data, now)
         self._claim(name)

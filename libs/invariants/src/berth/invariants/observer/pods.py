@@ -131,6 +131,8 @@ def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
         and known.plan == notes.get(names.ANNOTATION_PLAN, "")
         and known.core_text == notes.get(names.ANNOTATION_RESOURCE_STATUS, "")
         and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        and known.annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
+        == notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
         and all(known.labels.get(name) == (meta.get("labels") or NO_TEXTS).get(name) for name in PAYING)
     )
 

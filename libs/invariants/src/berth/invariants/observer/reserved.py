@@ -19,6 +19,7 @@ from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved_terms import Terms, overdrawn, terms_of, unmet
 from berth.invariants.observer.sight import Reader
+from berth.invariants.observer.take_overs import taken_by
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE
 from berth.rules.reservation_borrowers import why_no_borrower
@@ -60,6 +61,8 @@ class Reserved:
         self._users: dict[str, str] = {}
         self._taken: dict[str, tuple[Any, ...]] = {}
         self._loans: dict[str, Sequence[Loan]] = {}
+        self._taken_over: dict[str, frozenset[str]] = {}
+        """By Reservation: the pods that are its users by its own decision."""
         self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
         self._seen: dict[str, Watched] = {}
         self._terms: dict[str, tuple[Terms, float]] = {}
@@ -100,6 +103,7 @@ class Reserved:
             return
         is_current = decision is not None and decision.uid == seen.uid and decision.attempt == seen.attempt
         if decision is not None and is_current and seen.is_live and not seen.node:
+            self._taken_over[seen.uid] = frozenset(step.pod_uid for step in taken_by(decision))
             grants = minors_of(decision.node, granted(decision.allocation))
             self._hold(Kept(name, seen.uid, decision.node, decision.allocation.amounts, grants))
         elif known is not None:
@@ -170,6 +174,7 @@ class Reserved:
 
     def _drop(self, uid: str) -> None:
         known = self._by_uid.pop(uid, None)
+        self._taken_over.pop(uid, None)
         if known is not None:
             on_node = self._on_node[known.node]
             on_node.discard(uid)
@@ -331,7 +336,8 @@ class Reserved:
                 self._verdicts.add("I29b", subject, text)
 
     def _users_of(self, reserved: Kept, holds: list[Hold]) -> Iterator[Hold]:
-        return (hold for hold in holds if self._users.get(hold.uid) == reserved.uid)
+        taken = self._taken_over.get(reserved.uid, frozenset())
+        return (hold for hold in holds if self._users.get(hold.uid) == reserved.uid or hold.uid in taken)
 
 
 def _of(hold: Hold, minor: Minor) -> int:

@@ -8,7 +8,7 @@ well where quota-manager is set so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from berth.contracts import subjects
@@ -75,6 +75,10 @@ class Shares:
             self._capacity.regroup()
             self._capacity.quotas_changed()
 
+    def knows(self, key: Key) -> bool:
+        """Whether QUOTA has said anything of a group."""
+        return any(each.group.tree == key[0] for each in self._said.get(key[1], ()))
+
     def decided(self, decision: Decision) -> None:
         """A decision of a batch of which the end is still to come."""
         if decision.quota:
@@ -87,33 +91,48 @@ class Shares:
     def planned(self, plan: str, stamps: Mapping[str, AccountStamp]) -> None:
         """The last message of a batch: what it has charged is there, and so are the stamps."""
         batch, self._batch = self._batch, []
-        judged: set[tuple[Key, str]] = set()
+        together = {decision.uid: decision.quota.rpartition("/")[2] for decision in batch if decision.plan == plan}
+        judged: set[tuple[Key, str, bool]] = set()
         for decision in batch:
             hold = self._capacity.holds.get(decision.uid)
             if decision.plan != plan or hold is None or hold.is_bound:
                 continue
             tree, _, name = decision.quota.rpartition("/")
             for place in self._line((tree, name), stamps, plan):
+                is_own = place == (tree, name)
                 for resource, amount in hold.charged.items():
-                    if amount > 0 and (place, resource) not in judged:
-                        judged.add((place, resource))
-                        self._judge(place, resource, stamps, is_own=place == (tree, name))
+                    if amount > 0 and (place, resource, is_own) not in judged:
+                        judged.add((place, resource, is_own))
+                        self._judge(place, resource, stamps, together, is_own=is_own)
 
     def _line(self, key: Key, stamps: Mapping[str, AccountStamp], plan: str) -> Iterator[Key]:
         """The group and those above it, as far as this plan has stamped them."""
-        said = self._of(key, stamps)
+        said = self.said(key, stamps)
         for place in (key, *((key[0], name) for name in (said.group.ancestors if said is not None else ()))):
             stamp = stamps.get(subjects.quota_account(*place))
             if stamp is not None and stamp.plan == plan:
                 yield place
 
-    def _judge(self, place: Key, resource: str, stamps: Mapping[str, AccountStamp], *, is_own: bool) -> None:
-        said = self._of(place, stamps)
+    def _judge(
+        self,
+        place: Key,
+        resource: str,
+        stamps: Mapping[str, AccountStamp],
+        together: Mapping[str, str],
+        *,
+        is_own: bool,
+    ) -> None:
+        """`together`: who is decided in the same batch, and the group of each."""
+        said = self.said(place, stamps)
         if said is None or resource not in said.group.limits:
             return
         revision = stamps[subjects.quota_account(*place)].revision
         self._verdicts.judged(LAW)
-        holders = self._holders(place, resource, revision)
+        later: set[str] = set()
+        if is_own and not said.group.rules.checks_parents:
+            # Those of groups below may have come after its own pods, and are bound by its max alone.
+            later = {uid for uid, group in together.items() if group != place[1]}
+        holders = self.holders(place, resource, revision, later)
         most = _bound(said.group, resource, is_own=is_own)
         total = sum(amount for _, amount in holders())
         if total <= most:
@@ -125,7 +144,7 @@ class Shares:
         subject = f"quota {place[1]} at revision {revision}"
         self._capacity.beyond(LAW, subject, resource, most, holders, Reader.QUOTA)
 
-    def _of(self, key: Key, stamps: Mapping[str, AccountStamp]) -> Said | None:
+    def said(self, key: Key, stamps: Mapping[str, AccountStamp]) -> Said | None:
         """What was said of a group under the revision that is stamped on it."""
         stamp = stamps.get(subjects.quota_account(*key))
         if stamp is None:
@@ -139,22 +158,25 @@ class Shares:
         A move is a revision of its whole tree: who has read of it stamps that revision on every account, also of groups
         of which the message of the same round is still to come.
         """
-        if said.group.revision != revision or not self._may_be_unread(said):
+        if said.group.revision != revision or not self.may_be_unread(said):
             return None
         of_it = [each for each in self._said[said.group.name] if each.group.tree == said.group.tree]
         at = of_it.index(said)
         return of_it[at - 1] if at else None
 
-    def _may_be_unread(self, said: Said) -> bool:
+    def may_be_unread(self, said: Said) -> bool:
+        """Whether a solver that names its revision may have read of the move, and not of this group."""
         return said.group.revision in self._moves and not self._capacity.sight.has_seen(Reader.QUOTA, said.at_s)
 
-    def _holders(self, place: Key, resource: str, revision: int) -> Callable[[], Iterator[tuple[Hold, int]]]:
+    def holders(
+        self, place: Key, resource: str, revision: int, without: Collection[str] = ()
+    ) -> Callable[[], Iterator[tuple[Hold, int]]]:
         """Who is charged to a group or to one that was below it under this revision, and how much."""
         below = {name for name in self._said if self._is_below(name, place, revision)}
 
         def holders() -> Iterator[tuple[Hold, int]]:
             for hold in self._capacity.holds.values():
-                if hold.quota in below:
+                if hold.quota in below and hold.uid not in without:
                     yield hold, hold.charged.get(resource, 0)
 
         return holders
@@ -166,7 +188,7 @@ class Shares:
             return False
         if name == place[1]:
             return True
-        is_unread = said.group.revision == revision and self._may_be_unread(said)
+        is_unread = said.group.revision == revision and self.may_be_unread(said)
         return place[1] in said.group.ancestors and not is_unread
 
     def _places(self) -> set[Key]:

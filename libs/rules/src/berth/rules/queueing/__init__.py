@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.rules.queueing import load, node_hints, peers, volumes
+from berth.rules.queueing import load, node_hints, peers, take_overs, volumes
 from berth.rules.queueing.back_off import FLUSH_S, INITIAL_MS, MAX_MS, BackOff
 from berth.rules.queueing.events import Action, Event, events_of
 from berth.rules.queueing.hint import Hints, NamespaceLabels, Reader, Waiter
 from berth.rules.selectors import Labels
 
-HINTS: Final[dict[str, Hints]] = {**node_hints.HINTS, **peers.HINTS, **volumes.HINTS, **load.HINTS}
+HINTS: Final[dict[str, Hints]] = {**node_hints.HINTS, **peers.HINTS, **volumes.HINTS, **load.HINTS, **take_overs.HINTS}
 """What each constraint listens to, by its name."""
 MORE: Final[dict[str, Hints]] = {**peers.MORE, **volumes.MORE}
 """What is worth another try as well, where kube-scheduler lets a pod wait for its flush."""
-READS: Final[dict[str, Reader]] = {**node_hints.READS, **peers.READS, **volumes.READS, **load.READS}
+READS: Final[dict[str, Reader]] = {**node_hints.READS, **peers.READS, **volumes.READS, **load.READS, **take_overs.READS}
 """What of a waiting pod its hints look at, by the same names."""
 
 

@@ -80,8 +80,14 @@ def _leads_back(quota: Quota, known: KnownQuotas) -> bool:
 
 
 def _keys(quota: Quota, above: Quota | None, children: Mapping[str, Quota], switches: Switches) -> Iterator[Refusal]:
+    own, least = quota.max.keys(), quota.min.keys()
+    suspects = [
+        name
+        for name, child in children.items()
+        if child.max.keys() != own or not child.min.keys() <= least  # most are like their parent
+    ]
     pairs = [(above, quota)] if above is not None else []
-    pairs += [(quota, children[name]) for name in sorted(children)]
+    pairs += [(quota, children[name]) for name in sorted(suspects)]
     for parent, child in pairs:
         keys = child.max.keys() ^ parent.max.keys() if switches.strict_keys else child.max.keys() - parent.max.keys()
         if keys:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from berth.contracts.base import Integer, Problem
+from berth.contracts.names import ANNOTATION_PRE_ALLOCATABLE_PRIORITY, LABEL_PRE_ALLOCATABLE, READ_PREFIXES
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.reservation_ignored_resources import IgnoredResources
 from berth.rules.scheduler_config.shapes import Args, Strict
@@ -13,17 +14,16 @@ from berth.rules.scheduler_config.shapes import Args, Strict
 PERCENT_MAX: Final = 100
 GC_DURATION_S: Final = 86_400
 GC_INTERVAL_S: Final = 60
-CLUSTER_LABEL: Final = "pod.koordinator.sh/is-pre-allocatable"
-CLUSTER_PRIORITY: Final = "pod.koordinator.sh/pre-allocatable-priority"
 KUBERNETES: Final = "kubernetes.io"
 
 
 class PreAllocationConfig(Strict, frozen=True, kw_only=True):
-    """Take-over of running pods; nothing but the default is taken, since it is not built."""
+    """Take-over of running pods: whether the mode Cluster may be used, which label and priority it goes by, and
+    whether a place without a take-over comes first."""
 
     enable_cluster_mode: bool = False
-    cluster_label_key: str = CLUSTER_LABEL
-    cluster_priority_annotation_key: str = CLUSTER_PRIORITY
+    cluster_label_key: str = LABEL_PRE_ALLOCATABLE
+    cluster_priority_annotation_key: str = ANNOTATION_PRE_ALLOCATABLE_PRIORITY
     prefer_no_pre_allocated_pods: bool = False
 
 
@@ -83,8 +83,15 @@ def problems_of(args: ReservationArgs, path: str) -> Iterator[Problem]:
         field = "gcDurationSeconds" if not args.disable_garbage_collection else "disableGarbageCollection"
         message = "is not taken from here: BERTH_COLLECT_AFTER_S of reservation-manager says it"
         yield Problem(field=f"{path}.{field}", message=message)
-    if args.pre_allocation_config != PreAllocationConfig():
-        yield Problem(field=f"{path}.preAllocationConfig", message="is not built: only the default is taken")
+    for field, key in (
+        ("clusterLabelKey", args.pre_allocation_config.cluster_label_key),
+        ("clusterPriorityAnnotationKey", args.pre_allocation_config.cluster_priority_annotation_key),
+    ):
+        if not key:
+            yield Problem(field=f"{path}.preAllocationConfig.{field}", message="must name a key")
+    if not args.pre_allocation_config.cluster_priority_annotation_key.startswith(READ_PREFIXES):
+        field = f"{path}.preAllocationConfig.clusterPriorityAnnotationKey"
+        yield Problem(field=field, message=f"is not read: only those that begin with {', '.join(READ_PREFIXES)}")
     for at, name in enumerate(args.ignored_resources):
         if not is_extended_resource(name):
             message = f"{name[:80]!r} is no extended resource: those of Kubernetes are always looked at"

@@ -11,12 +11,13 @@ from berth.cluster_watcher.core.findings import Found, problems_of, shortened
 from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
 from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
-from berth.contracts.kube import Meta, PodTemplate, ReservationSpec, ReservationStatus, View
+from berth.contracts.kube import Meta, PodTemplate, PreAllocationPolicy, ReservationSpec, ReservationStatus, View
 from berth.contracts.names import LABEL_PRIORITY
 from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
 from berth.rules.reservation_resize import resized_amounts
 from berth.rules.reservation_stand_in import stand_in
+from berth.rules.reservation_take_over import misused
 from berth.rules.salvage import read_part
 
 TTL_DEFAULT_S: Final = 86_400.0
@@ -60,6 +61,9 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         found += ((problem.field, problem.message) for problem in unread_resized)
         if resized:
             template = msgspec.structs.replace(template, requests=template.requests | resized)
+    policy = spec.pre_allocation_policy or PreAllocationPolicy()
+    if spec.pre_allocation:
+        found += misused(policy.mode, spec.allocate_policy)
     allocatable, unread_allocatable = parse_amounts(status.allocatable, "status.allocatable")
     allocated, unread_allocated = parse_amounts(status.allocated, "status.allocated")
     found += unread_allocatable + unread_allocated
@@ -91,6 +95,8 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         conditions=status.conditions or [],
         current_owners=status.current_owners or [],
         problems=problems_of(found),
+        pre_allocation_mode=policy.mode,
+        pre_allocation_multiple=policy.enable_multiple,
         is_priority_set=template.priority != PRIORITY_DEFAULT or _names_priority(meta.labels or {}, pod),
     )
 

@@ -16,7 +16,9 @@ from berth.cluster_writer.core.basis import is_late
 from berth.cluster_writer.core.fitness import NO_DEVICES, asks_devices, unfit
 from berth.cluster_writer.core.handing import OFF
 from berth.cluster_writer.core.last_check import clash
-from berth.cluster_writer.core.steps import Progress, Request, View, next_step, timed_out
+from berth.cluster_writer.core.progress import Progress, Request, View
+from berth.cluster_writer.core.steps import next_step, timed_out
+from berth.cluster_writer.core.take_over_steps import taken_by_another
 from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.cluster_writer.core.within_node import Place, asks_cores, broken_law
 from berth.contracts.ledger import Decision, PlanStatus
@@ -55,7 +57,7 @@ NO_TOPOLOGIES: Final = Topologies(lambda node: None, False)
 
 
 class Volumes(NamedTuple):
-    """What the writer knows of volumes.
+    """What the writer knows of what steps are about.
 
     `asked` are the versions that the requests of the decision's steps have left, `waited_s` how long it has waited for
     its volumes, of at most `timeout_s`.
@@ -129,6 +131,7 @@ def judge(
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable)
+    found = found or taken_by_another(decision, book)
     if found is None and volumes is not None:
         found = volumes.holders.clash(decision, book, volumes.view.storage)
     if found is None and decision.allocation.grants:

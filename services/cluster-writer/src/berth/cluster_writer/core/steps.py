@@ -1,4 +1,4 @@
-"""What has to be done next for the steps before a bind: a function of what the view shows of claims and volumes.
+"""What has to be done next for the steps before a bind: a function of what the view shows of claims, volumes and pods.
 
 A step (R17) is a request, guarded by uid and resource version, and then a wait: the PersistentVolume controller binds a
 claim to the volume that is kept for it, a provisioner makes one for a claim that names a node. Doing a step again
@@ -8,58 +8,20 @@ changes nothing: what is asked for already is only waited for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from berth.cluster_writer.core.progress import Outcome, Progress, Request, View
+from berth.cluster_writer.core.take_over_steps import POD_ACTIONS, note_step
 from berth.contracts import names
 from berth.contracts.ledger import Decision, Step
 from berth.contracts.state import Node, PersistentVolume, PersistentVolumeClaim
 from berth.kube import resources
-from berth.kube.resources import Resource
-from berth.rules.storage import StorageObjects
 from berth.rules.volume_binding import is_bound, is_reached, unusable
 
 BIND: Final = "bind-volume"
 PROVISION: Final = "provision-volume"
 TIMEOUT_S: Final = 600.0
 """How long kube-scheduler waits for volumes."""
-
-
-class Progress(Enum):
-    """How far the steps of a decision are."""
-
-    DONE = "done"
-    REQUEST = "request"
-    """The request has to be sent."""
-    WAIT = "wait"
-    """It was sent: somebody else has to act, or the view is not new enough."""
-    REFUSED = "refused"
-    """The decision can never be carried out like this: give it up (R6)."""
-
-
-class Request(NamedTuple):
-    """A merge patch of a claim or a volume."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    body: dict[str, Any]
-    step: int
-
-
-class Outcome(NamedTuple):
-    """What is to be done next, with the reason of a wait or of a refusal."""
-
-    progress: Progress
-    reason: str = ""
-    request: Request | None = None
-
-
-class View(NamedTuple):
-    """What is seen of storage. `is_known`: all claims and volumes are in it, one that is missing is gone."""
-
-    storage: StorageObjects
-    is_known: bool
 
 
 def next_step(decision: Decision, view: View, node: Node, asked: Mapping[int, int]) -> Outcome:
@@ -69,16 +31,23 @@ def next_step(decision: Decision, view: View, node: Node, asked: Mapping[int, in
     whether a provisioner has taken the node away again.
     """
     for place, step in enumerate(decision.before):
-        outcome = _bound_elsewhere(decision, step, view)
-        if outcome is None and step.action == BIND:
-            outcome = _bind(decision, place, step, view, node, asked.get(place, 0))
-        elif outcome is None and step.action == PROVISION:
-            outcome = _provision(decision, place, step, view, node, asked.get(place, 0))
-        elif outcome is None:
-            outcome = Outcome(Progress.REFUSED, f"step {step.action} is not known")
+        outcome = _outcome(decision, place, step, view, node, asked.get(place, 0))
         if outcome.progress is not Progress.DONE:
             return outcome
     return Outcome(Progress.DONE)
+
+
+def _outcome(decision: Decision, place: int, step: Step, view: View, node: Node, asked: int) -> Outcome:
+    if step.action in POD_ACTIONS:
+        return note_step(decision, place, step, view.pods, asked)
+    outcome = _bound_elsewhere(decision, step, view)
+    if outcome is not None:
+        return outcome
+    if step.action == BIND:
+        return _bind(decision, place, step, view, node, asked)
+    if step.action == PROVISION:
+        return _provision(decision, place, step, view, node, asked)
+    return Outcome(Progress.REFUSED, f"step {step.action} is not known")
 
 
 def timed_out(reason: str, timeout_s: float) -> str:

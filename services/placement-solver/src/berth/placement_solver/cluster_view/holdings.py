@@ -22,6 +22,7 @@ from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.facts import facts_of
@@ -38,6 +39,7 @@ from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
@@ -95,11 +97,13 @@ class Holdings:
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.charge)
+        self.take_overs = self.solver.take_overs = TakeOvers(self.nodes, self.book)
         self.budgets: dict[Name, Budget] = {}
         """Those that protect somebody."""
         self.eviction_inputs = Inputs()
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
+        self.placeholders = Placeholders()
         self.ground = Ground(
             self.nodes,
             self.capacity,
@@ -109,6 +113,7 @@ class Holdings:
             self.leavers,
             self.charged,
             self.budgets.values,
+            self.placeholders,
         )
         self.displacers = displacers_of(self.ground)
         self.revocations = Revocations(self.ground)

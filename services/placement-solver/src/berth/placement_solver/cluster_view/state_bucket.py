@@ -51,6 +51,8 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         self.volumes.reset()
         self.eviction_inputs.reset()
         self.leavers.forget_pods()
+        self.take_overs.running.reset()
+        self.placeholders.reset()
         self.selectors.reset()
         self.changed_gangs.clear()
         self.configuration.reset()
@@ -162,6 +164,9 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         pod = self._pod(name)
         self.facts.see_pod(name, pod)
         self.leavers.see_pod(name, pod)
+        self.take_overs.running.see(name, pod)
+        if self.placeholders.see(name, pod):
+            self.capacity_came_back = True
         self._judge(name)
 
     def _judge_beneficiary(self, name: Name) -> None:

@@ -182,6 +182,7 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
             uuids=_uuids(inventory) if inventory is not None else {},
             resource_spec=_resource_spec(placement, nodes) if claim.grants else "",
             template=PodTemplate() if candidate.is_reservation else candidate.object.template,
+            loans=claim.loans,
         )
     )
 

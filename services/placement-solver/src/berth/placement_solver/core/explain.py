@@ -22,7 +22,18 @@ from berth.placement_solver.core.words import listed
 from berth.rules.unschedulable_message import NO_NODES, event_note, unschedulable_message, with_repair
 
 OWN: Final = frozenset(
-    {"contention", "gang", "invalid", "nodes", "none", "quota", "reservation", "unsupported", "verifier"}
+    {
+        "contention",
+        "gang",
+        "invalid",
+        "nodes",
+        "none",
+        "preallocation",
+        "quota",
+        "reservation",
+        "unsupported",
+        "verifier",
+    }
 )
 """Codes of reasons that kube-scheduler does not know. Any other without a number of nodes is of a constraint that
 rejects the pod before a node is asked; then its text stands for all nodes."""

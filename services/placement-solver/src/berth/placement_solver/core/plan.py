@@ -42,6 +42,11 @@ class Candidate(NamedTuple):
         return charged(self.cls.requests, self.uncharged)
 
     @property
+    def served(self) -> Candidate:
+        """The same where the place of a placeholder serves it, which is a reservation to it."""
+        return self if self.wish is None else self._replace(wish=self.wish._replace(must=False))
+
+    @property
     def spec(self) -> Spec:
         """What constraints and scores read of it."""
         return spec_of(self.object)

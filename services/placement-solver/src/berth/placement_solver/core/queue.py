@@ -282,6 +282,16 @@ class Queue:
             self._unwatch(waiting)
         return found
 
+    @property
+    def waiting_groups(self) -> int:
+        """How many gang groups have members that wait."""
+        return len(self._groups)
+
+    def last_round(self, group: str) -> float | None:
+        """When all members of a group that waits were tried last; None: not yet."""
+        found = self._groups.get(group)
+        return found.last_round if found is not None else None
+
     # --- gang groups -------------------------------------------------------------------------------------------------
 
     def _join(self, waiting: Waiting, name: str) -> None:
@@ -331,9 +341,14 @@ class Queue:
 
 def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
     """What decides on its place, beside the capacity there is: of a pod also whose it is, for it may own a
-    Reservation."""
-    own = obj.owners if isinstance(obj, Pod) else obj.required_node
-    return obj.template, obj.attempt, obj.problems, own
+    Reservation; of a Reservation that takes over pods which those are."""
+    if isinstance(obj, Pod):
+        return obj.template, obj.attempt, obj.problems, obj.owners
+    said = (obj.template, obj.attempt, obj.problems, obj.required_node)
+    if not obj.pre_allocation:
+        return said
+    how = (obj.allocate_policy, obj.allocate_once, obj.pre_allocation_mode, obj.pre_allocation_multiple, obj.taints)
+    return (*said, obj.owners, obj.labels, *how)
 
 
 def _quota_of(obj: Pod | Reservation) -> str:

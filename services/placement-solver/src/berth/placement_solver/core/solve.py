@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangDomain, GangRef, Grant, Step
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.borrowing import lenders, loans_of
 from berth.placement_solver.core.capacity import Capacity
@@ -32,7 +32,10 @@ from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Offer, Reservations
 from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
 from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Target, reserves
+from berth.placement_solver.core.take_overs.attempt import SolverTrying
+from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.rules.ports import write_port
+from berth.rules.preemption import BY_HAND_OVER
 from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -53,6 +56,12 @@ class Trial:
         """Apply a claim."""
         self._capacity.apply(claim, 1)
         self.claims.append(claim)
+
+    def amend(self, claim: Claim) -> None:
+        """The claim that was applied last, with other steps before it."""
+        self._capacity.apply(self.claims[-1], -1)
+        self._capacity.apply(claim, 1)
+        self.claims[-1] = claim
 
     def release(self, name: Name) -> Nomination | None:
         """Give back what a pod itself is nominated to, for the claim that is added next."""
@@ -83,6 +92,8 @@ class Solver:
         self.policy = policy
         self.costs = Costs(capacity.nodes, policy)
         self.picker = Picker(capacity.nodes, policy)
+        self.take_overs: TakeOvers | None = None
+        """Where Reservations go that take over pods; None: none does."""
         self._within: Mask | None = None
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
@@ -121,7 +132,9 @@ class Solver:
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = self._place(candidate, trial, plan, row)
+            handed = row if _is_handed(nomination) else None
+            there = self.place_on(candidate.served, handed, trial, plan) if handed is not None else None
+            found = there or self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
@@ -145,6 +158,8 @@ class Solver:
                 return found
         elif wish is not None and wish.must:
             return (self.reservations.no_match(wish, self.capacity),)
+        elif isinstance(obj := candidate.object, Reservation) and obj.pre_allocation and self.take_overs is not None:
+            return self.take_overs.place(candidate, obj, SolverTrying(self, candidate, trial, plan))
         if left is not None and (there := self.place_on(candidate, left, trial, plan)) is not None:
             return there
         found = self._place_plain(candidate, trial, plan)
@@ -201,9 +216,26 @@ class Solver:
         return found
 
     def may_draw(self, candidate: Candidate) -> bool:
-        """Whether a candidate may be placed on a reservation, or must be."""
+        """Whether a candidate may be placed on a reservation, or must be; or takes over pods."""
+        if isinstance(candidate.object, Reservation):
+            return candidate.object.pre_allocation
         wish = candidate.wish
         return wish is not None and (wish.must or wish.problem is not None or bool(self.reservations.known))
+
+    @property
+    def within(self) -> Mask | None:
+        """The only rows that come into question for who is placed; None: all do."""
+        return self._within
+
+    def place_free(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        """Place a candidate that draws on no reservation where there is enough for it."""
+        return self._place_plain(candidate, trial, plan)
+
+    def admits(self, candidate: Candidate, target: Target) -> bool:
+        """Whether a node takes the candidate under a hypothesis, for all that constraints say, and beside the pods that
+        are nominated to it."""
+        asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
+        return _admitted(asked, target) and self._admitted_beside_nominated(candidate, target.row)
 
     def place_under(self, candidate: Candidate, target: Target, plan: str) -> Placement | None:
         """The placement on a node that takes the candidate under a hypothesis; nothing is charged."""
@@ -471,6 +503,12 @@ def alone(placement: Placement) -> Placement:
         if gang is not None:
             return placement._replace(gang=gang)
     return placement
+
+
+def _is_handed(nomination: Nomination | None) -> bool:
+    """Whether it is to the place of a placeholder, which is a reservation to its user."""
+    decision = nomination.decision if nomination is not None else None
+    return decision is not None and decision.eviction_reason == BY_HAND_OVER
 
 
 def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:

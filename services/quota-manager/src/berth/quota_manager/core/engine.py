@@ -176,6 +176,10 @@ class Engine:
         classes = [self.book.classes[key] for key in self._payers.classes_of(name)]
         return sum(each.pods for each in classes), sum(each.waiting for each in classes)
 
+    def pods_naming(self, name: str) -> int:
+        """How many pods name a group by their label, whoever pays for them."""
+        return sum(self.book.classes[key].pods for key in self._payers.concerned((name,), ()) if key.label == name)
+
     @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
@@ -447,10 +451,10 @@ class Engine:
         is_scaled = self.rules.scales_min and key in parent.runtime and total < promised
         level: list[Child] = []
         for child in children:
-            minimum = child.spec.min.get(key, 0)
+            minimum = child.shared[key]
             if is_scaled:
                 minimum = effective_minimum(total, minimum, promised=promised)
-            if key in child.spec.min and child.effective_min.get(key) != minimum:
+            if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
                 self._settled.limits.add(child.name)
             level.append(

@@ -7,7 +7,7 @@ Revisions are one sequence for all groups, never below the clock in milliseconds
 or a group that was deleted and made again, continues above everything that was ever used on an account.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from berth.contracts.base import Problem
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.quota_manager.core.forest import Group
-from berth.resources.amounts import Amounts, without_zeros
+from berth.resources.amounts import Amounts
 from berth.resources.quantity import AMOUNT_MAX
 
 FORMER_TREES_MAX: Final = 8
@@ -25,46 +25,59 @@ BUILT_IN_UNLIMITED: Final = 2**63 // 5
 """From here on a ceiling of the system or default group means "none": it is what the protocol gives them."""
 
 
-def group_message(
-    group: Group,
-    namespaces: list[str],
-    problems: list[Problem],
-    *,
-    uses_runtime: bool = True,
-    nodes: list[Requirement] | None = None,
-    rules: QuotaRules | None = None,
-) -> QuotaGroup:
-    """The message of a group, with revision 0.
+class Frame(NamedTuple):
+    """What of a group's message follows from objects alone, the key that it is written under, and its object."""
 
-    A resource of the max that the level does not share (the parent does not name it) is limited by the max alone. The
-    built-in groups limit nothing unless somebody gave them a real ceiling: a limit would make every placement of theirs
-    charge one account.
+    key: str
+    object: str
+    message: QuotaGroup
+
+
+def frame_message(
+    group: Group, namespaces: list[str], *, nodes: list[Requirement] | None = None, rules: QuotaRules | None = None
+) -> QuotaGroup:
+    """The message of a group without figures, and with revision 0.
+
+    The built-in groups limit nothing unless somebody gave them a real ceiling: a limit would make every placement of
+    theirs charge one account.
     """
     spec = group.spec
-    ceiling = spec.max
+    ceiling = _ordered(spec.max)
     if group.is_built_in:
         ceiling = {key: limit for key, limit in ceiling.items() if limit < BUILT_IN_UNLIMITED}
-    runtime = ceiling
-    if uses_runtime or group.is_detached:
-        runtime = {key: group.runtime.get(key, limit) for key, limit in ceiling.items()}
     return QuotaGroup(
         tree=group.tree,
         name=group.name,
         revision=0,
         parent=spec.parent,
         ancestors=[] if group.is_detached else [above.name for above in group.ancestors()],
-        is_parent=bool(group.children) or spec.is_parent,
-        limits=sorted(ceiling),
+        limits=list(ceiling),
         min=_ordered(spec.min),
-        max=_ordered(ceiling),
-        runtime=_ordered(runtime),
-        request=_ordered(without_zeros(group.request)),
+        max=ceiling,
         lends=group.lends,
         namespaces=namespaces,
-        problems=problems,
-        effective_min={} if group.is_detached else _ordered(group.effective_min),
         nodes=nodes or [],
         rules=rules or QuotaRules(),
+    )
+
+
+def with_figures(frame: QuotaGroup, group: Group, problems: list[Problem], *, uses_runtime: bool) -> QuotaGroup:
+    """The message of a group with its present figures; all else is the frame's.
+
+    A resource of the max that the level does not share (the parent does not name it) is limited by the max alone.
+    """
+    ceiling = frame.max
+    runtime = ceiling
+    if uses_runtime or group.is_detached:
+        there = group.runtime
+        runtime = {key: min(there.get(key, limit), AMOUNT_MAX) for key, limit in ceiling.items()}
+    return msgspec.structs.replace(
+        frame,
+        is_parent=bool(group.children) or group.spec.is_parent,
+        runtime=runtime,
+        request=_ordered({key: amount for key, amount in group.request.items() if amount}),
+        problems=problems,
+        effective_min={} if group.is_detached else _ordered(group.effective_min),
     )
 
 
@@ -110,13 +123,13 @@ class PublishedGroups:
             renews: the revision is to be new whatever the bucket says.
         """
         known = self.messages.get(key)
-        wanted = self._placed(wanted, self._last.get(wanted.name), revision)
-        if renews or known is None or _limits(known) != _limits(wanted):
-            message = msgspec.structs.replace(wanted, revision=revision)
+        message = self._placed(wanted, self._last.get(wanted.name), revision)
+        if renews or known is None or _says_otherwise(known, message):
+            pass
         elif known.over_since_ms != wanted.over_since_ms or (
             demand_too and (known.request, known.problems) != (wanted.request, wanted.problems)
         ):
-            message = msgspec.structs.replace(wanted, revision=known.revision)
+            message = msgspec.structs.replace(message, revision=known.revision)
         else:
             return None
         self.messages[key] = message
@@ -125,14 +138,18 @@ class PublishedGroups:
         return message
 
     def _placed(self, wanted: QuotaGroup, last: QuotaGroup | None, revision: int) -> QuotaGroup:
-        """With where it was before. Who changes its tree along with the group above it is known by that one."""
+        """With this revision, and where it was before. Who changes its tree along with the group above it is known by
+        that one."""
         if last is None:
-            return wanted
+            return msgspec.structs.replace(wanted, revision=revision)
+        if (last.tree, last.parent) == (wanted.tree, wanted.parent) and wanted.tree not in last.former_trees:
+            return msgspec.structs.replace(wanted, revision=revision, moved=last.moved, former_trees=last.former_trees)
         is_other_tree = last.tree != wanted.tree
         has_moved = last.parent != wanted.parent or (is_other_tree and not wanted.ancestors)
         former = [*last.former_trees, last.tree] if is_other_tree and has_moved else last.former_trees
         return msgspec.structs.replace(
             wanted,
+            revision=revision,
             moved=revision if has_moved else 0 if is_other_tree else last.moved,
             former_trees=[tree for tree in dict.fromkeys(former) if tree != wanted.tree][-FORMER_TREES_MAX:],
         )
@@ -144,9 +161,16 @@ class PublishedGroups:
             self._last = {name: each for name, each in self._last.items() if name in there}
 
 
-def _limits(message: QuotaGroup) -> QuotaGroup:
-    """The message without what may change under one revision."""
-    return msgspec.structs.replace(message, revision=0, request={}, problems=[], over_since_ms=0)
+def _says_otherwise(known: QuotaGroup, wanted: QuotaGroup) -> bool:
+    """Whether they differ in more than what may change under one revision."""
+    same = msgspec.structs.replace(
+        wanted,
+        revision=known.revision,
+        request=known.request,
+        problems=known.problems,
+        over_since_ms=known.over_since_ms,
+    )
+    return same != known
 
 
 def _ordered(amounts: Amounts) -> Amounts:

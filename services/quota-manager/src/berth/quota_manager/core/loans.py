@@ -87,16 +87,36 @@ def loans_below(parent: Group) -> dict[str, Loan]:
                 if amount:
                     of.setdefault(name, {})[key] = amount
     names = {child.name for child in parent.children}
-    lenders, borrowers = _by_size(lent), _by_size(borrowed)
+    lenders, borrowers = _Ends(lent), _Ends(borrowed)
     return {
         name: Loan(
             lent.get(name, {}),
             borrowed.get(name, {}),
-            _sharing(lent.get(name), borrowers),
-            _sharing(borrowed.get(name), lenders),
+            borrowers.of(lent.get(name)),
+            lenders.of(borrowed.get(name)),
         )
         for name in sorted(names)
     }
+
+
+class _Ends:
+    """The other end of each loan: who has a part of a resource, largest parts first."""
+
+    def __init__(self, parts: dict[str, Amounts]) -> None:
+        self._ordered = _by_size(parts)
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """By resources: mostly all groups of a level have lent, or borrowed, of the same."""
+
+    def of(self, mine: Amounts | None) -> tuple[str, ...]:
+        """The others, for one who has these amounts at this end."""
+        if not mine:
+            return ()
+        keys = tuple(sorted(mine))
+        found = self._known.get(keys)
+        if found is None:
+            others = (name for key in keys for name in self._ordered.get(key, ())[:NAMES_MAX])
+            found = self._known[keys] = tuple(dict.fromkeys(others))[:NAMES_MAX]
+        return found
 
 
 def _by_size(parts: dict[str, Amounts]) -> dict[str, list[str]]:
@@ -106,9 +126,3 @@ def _by_size(parts: dict[str, Amounts]) -> dict[str, list[str]]:
         key: sorted((name for name in parts if key in parts[name]), key=lambda name: (-parts[name][key], name))
         for key in sorted(keys)
     }
-
-
-def _sharing(mine: Amounts | None, ordered: dict[str, list[str]]) -> tuple[str, ...]:
-    """The others who have the other end of it."""
-    found = (name for key in sorted(mine or ()) for name in ordered.get(key, ())[:NAMES_MAX])
-    return tuple(dict.fromkeys(found))[:NAMES_MAX]

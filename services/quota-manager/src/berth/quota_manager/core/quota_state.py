@@ -31,12 +31,12 @@ def state_text(group: Group, loan: Loan, waiting: int) -> str:
         "borrowed": _listed(loan.borrowed),
         "borrowedFrom": list(loan.borrowed_from),
         "waitingPods": waiting,
-        "short": [] if not waiting else sorted(_short(group))[:RESOURCES_MAX],
+        "short": [] if not waiting else sorted(short_of(group))[:RESOURCES_MAX],
     }
     return str(_encode({name: part for name, part in parts.items() if part}).decode())
 
 
-def _short(group: Group) -> list[str]:
+def short_of(group: Group) -> list[str]:
     """Resources of which more is asked for than may be used."""
     return [key for key, runtime in group.runtime.items() if group.request.get(key, 0) > runtime]
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from berth.contracts import kube, names
+from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase
-from berth.rules.bounded_json import read_annotation
 from berth.rules.reservation_inner import inner_part_of
 from berth.rules.reservation_matchable import reservation_matchable
 from berth.rules.reservation_owners import compile_owners
 from berth.rules.reservation_resize import growing, resized_amounts
+from berth.rules.reservation_restricted import restricted_options
 from berth.rules.reservation_score import order_of
-
-
-class _Restricted(kube.View, frozen=True, kw_only=True):
-    """The restricted-options annotation."""
-
-    resources: list[str] = []
 
 
 def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
     """The capacity as RESERVATION shows it."""
     problems = problems_of(reservation)
+    options = restricted_options(reservation.annotations)
     owners_readable = not any(problem.field.startswith("spec.owners") for problem in problems)
     usable = not reservation.deleting and reservation_matchable(
         phase=life.phase.value,
@@ -42,7 +37,7 @@ def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
         amounts=reservation.allocatable if life.phase is Phase.AVAILABLE else {},
         allocate_once=reservation.allocate_once,
         allocate_policy=reservation.allocate_policy,
-        restricted=_restricted(reservation),
+        restricted=[] if isinstance(options, Problem) else options,
         order=order_of(reservation.labels.get(names.LABEL_RESERVATION_ORDER, "")),
         owners=reservation.owners if owners_readable else [],
         taints=reservation.taints,
@@ -61,9 +56,7 @@ def problems_of(reservation: Reservation) -> list[Problem]:
     if not reservation.owners:
         found.append(Problem(field="spec.owners", message="must name at least one owner"))
     found.extend(compile_owners(reservation.owners).problems)
-    if reservation.pre_allocation:
-        found.append(Problem(field="spec.preAllocation", message="is not supported yet"))
-    read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
+    read = restricted_options(reservation.annotations)
     if isinstance(read, Problem):
         found.append(read)
     found += inner_part_of(reservation.annotations)[1]
@@ -71,8 +64,3 @@ def problems_of(reservation: Reservation) -> list[Problem]:
         resized, unread = resized_amounts(reservation.annotations)
         found += [*unread, *growing(reservation.allocatable, resized)]
     return found
-
-
-def _restricted(reservation: Reservation) -> list[str]:
-    read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
-    return sorted(read.resources) if isinstance(read, _Restricted) else []

@@ -45,6 +45,23 @@ class Giving:
                 if found is not None and (found.pod.deleting or found.pod.uid in named):
                     yield found
 
+    def used(self, tree: str, leaving: Collection[str]) -> dict[str, dict[str, int]]:
+        """What each group of a tree uses in its whole subtree, without pods of these uids. What pods are nominated to
+        nobody uses yet."""
+        groups, used = self._ground.capacity.quotas.groups, dict[str, dict[str, int]]()
+        for name in self._ground.charged.groups(tree):
+            own: dict[str, int] = {}
+            for claim in self._ground.charged.of(tree, name):
+                if claim.uid not in leaving:
+                    for resource, amount in claim.charged.items():
+                        own[resource] = own.get(resource, 0) + amount
+            group = groups.get((tree, name))
+            for each in (name, *(group.ancestors if group is not None else ())):
+                above = used.setdefault(each, {})
+                for resource, amount in own.items():
+                    above[resource] = above.get(resource, 0) + amount
+        return used
+
     def groups_of(self, victims: Iterable[Pod]) -> tuple[Key, ...]:
         """The groups that pay for these."""
         found: set[Key] = set()

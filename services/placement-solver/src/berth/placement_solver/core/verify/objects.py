@@ -17,10 +17,13 @@ from berth.transaction.claims import Claim
 ENDED = ("Succeeded", "Failed")
 
 
-def object_problems(claim: Claim, view: View, before: Claim | None = None) -> Iterator[str]:
+def object_problems(
+    claim: Claim, view: View, before: Claim | None = None, *, is_handed_over: bool = False
+) -> Iterator[str]:
     """What speaks against placing this object now, and on this node; capacity is not looked at.
 
     `before` was looked at just now: what speaks against the node for an object that says the same was said of it.
+    `is_handed_over`: it takes the place of a placeholder, which is a Reservation to it.
     """
     obj = view.book.seen(claim.name)
     if obj is None or obj.uid != claim.uid:
@@ -46,7 +49,7 @@ def object_problems(claim: Claim, view: View, before: Claim | None = None) -> It
         _port_text(port.host_ip, port.protocol, port.port) for port in ports
     ):
         yield "the claim's host ports are not those of the object"
-    if isinstance(obj, Pod):
+    if isinstance(obj, Pod) and not is_handed_over:
         yield from affinity_problems(claim, obj)
     if before is not None and _are_alike(claim, obj, before, view):
         return

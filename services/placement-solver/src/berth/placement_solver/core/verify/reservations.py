@@ -54,10 +54,12 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
                 f"reservation {capacity.name} has {each.capacity} of {each.resource} for users, who take {each.used}, "
                 f"and {each.requested} is wanted"
             )
-        yield from _grant_problems(claim, holder, users, tracked, capacity.name)
+        yield from grant_problems_of_user(claim, holder, users, tracked, capacity.name)
 
 
-def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str) -> Iterator[str]:
+def grant_problems_of_user(
+    claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str
+) -> Iterator[str]:
     """What the claim is granted of restricted kinds comes from what the reservation is granted, as far as it goes."""
     restricted = {kind for each in registry.GRANTS if not each.resources.isdisjoint(tracked) for kind in each.kinds}
     held = dict(granted(holder))

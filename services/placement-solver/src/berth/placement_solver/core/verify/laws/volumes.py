@@ -32,7 +32,7 @@ def volume_problems(claims: Sequence[Claim], view: View, gone: Collection[Claim]
     """What is wrong with the volumes of a plan that makes these claims once those of `gone` have left."""
     arriving = [each for claim in claims if (each := _arriving(claim, view)) is not None]
     if not arriving:
-        if any(claim.before for claim in claims):
+        if any(_steps_of(claim) for claim in claims):
             yield "a step is named for a pod without volumes"
         return
     for each in arriving:
@@ -51,7 +51,7 @@ def _of_pod(each: Arriving, view: View) -> Iterator[str]:
     """The pod by itself: its claims, its steps, and where its volumes are."""
     claim, pod, rules = each
     if not uses_claims(pod.volumes) or "VolumeBinding" not in rules:
-        if claim.before:
+        if _steps_of(claim):
             yield "a step is named for a pod whose claims nobody binds"
         if not uses_claims(pod.volumes):
             return
@@ -81,7 +81,7 @@ def _waiting(pod: Mounter, storage: Storage) -> str:
 def _bindings(claim: Claim, pod: Mounter, node: Node, storage: Storage) -> Iterator[str]:
     """Every claim that the pod uses, with the steps that are named for it."""
     steps: dict[str, list[Step]] = {}
-    for step in claim.before:
+    for step in _steps_of(claim):
         steps.setdefault(step.claim, []).append(step)
     for used in {used.name: used for used in claims_used(pod)}.values():
         named = storage.claim((pod.namespace, used.name))
@@ -161,8 +161,9 @@ def _steps_at_odds(claims: Sequence[Claim], view: View) -> Iterator[str]:
         for decision in decided
         if not view.book.is_settled(decision)
         for step in decision.before
+        if not step.pod
     ]
-    steps += [(claim.name[0], claim.node, step) for claim in claims for step in claim.before]
+    steps += [(claim.name[0], claim.node, step) for claim in claims for step in _steps_of(claim)]
     claim_of: dict[str, tuple[str, str]] = {}
     way_of: dict[tuple[str, str], tuple[str, str]] = {}
     for namespace, node, step in steps:
@@ -230,3 +231,8 @@ def _mounter(claim: Claim, view: View) -> Mounter | None:
 def _node(name: str, view: View) -> Node | None:
     row = view.nodes.rows.get(name)
     return view.nodes.states[row] if row is not None else None
+
+
+def _steps_of(claim: Claim) -> list[Step]:
+    """Those about claims and volumes: a claim may have others, of pods that are taken over."""
+    return [step for step in claim.before if not step.pod]
