@@ -55,14 +55,8 @@ async def shown(whole: Whole, name: str, used_percent: int | None = None) -> Jso
 
 async def leaving_or_gone(corner: Corner, name: str) -> bool:
     """Whether the pod is being deleted, or was."""
-    if await is_gone(corner, name):
-        return True
-    return "deletionTimestamp" in (await corner.see(name))["metadata"]
-
-
-async def is_gone(corner: Corner, name: str) -> bool:
-    """Whether there is no such pod."""
-    return (await corner.whole.try_call("GET", f"{PODS.format(corner.namespace)}/{name}"))[0] == 404
+    status, pod = await corner.whole.try_call("GET", f"{PODS.format(corner.namespace)}/{name}")
+    return status == 404 or "deletionTimestamp" in pod["metadata"]
 
 
 async def test_a_window_has_its_reservation_and_a_price(whole: Whole, corner: Corner) -> None:
@@ -105,8 +99,9 @@ async def test_who_has_to_leave_when_a_window_begins(
         (window,) = (await shown(whole, name))["windows"]
 
         await until(lambda: leaving_or_gone(corner, "in-the-way"), "the pod leaves for the window")
-        if not await is_gone(corner, "in-the-way"):
-            await corner.delete_pod("in-the-way")  # where no kubelet says that it has ended
+        # Where no kubelet says that it has ended.
+        now = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        await whole.try_call("DELETE", f"{PODS.format(corner.namespace)}/in-the-way", now)
         await corner.phase(window["reservation"], "Available")
         assert "cpu" in (await whole.why("", window["reservation"])).facts["holds"]
     finally:

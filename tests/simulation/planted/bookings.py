@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from typing import Final
 
 from tests.simulation import schedules
@@ -156,7 +157,17 @@ def displacing(rng: random.Random, size: Size) -> list[Timed]:
             made["spec"]["template"]["spec"] = {**pod, "priority": PRIORITY}
     for number in range(2):
         done += schedules.one(rng, size, number)
-    return sorted(done, key=lambda timed: timed.at_s)
+    return sorted([*done, *_late_owners(rng, done)], key=lambda timed: timed.at_s)
+
+
+def _late_owners(rng: random.Random, done: list[Timed]) -> Iterator[Timed]:
+    """Owners of higher priority than the users whom they find in their Reservation."""
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Pod" and made["metadata"]["name"].endswith("-user-0") and rng.random() < 0.7:
+            meta = {**made["metadata"], "name": f"{made['metadata']['name']}-late"}
+            late = {**made, "metadata": meta, "spec": {**made["spec"], "priority": PRIORITY}}
+            yield Timed(timed.at_s + rng.uniform(1.0, 4.0), Create(late))
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:
