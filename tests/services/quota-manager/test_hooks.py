@@ -18,6 +18,7 @@ from berth.quota_manager.core.hooks import classes
 from berth.quota_manager.core.hooks.answers import Unusable
 from berth.quota_manager.core.hooks.asking import Hooks, NamedHook, Returned
 from berth.quota_manager.core.hooks.rounds import rules_with
+from berth.quota_manager.core.standing import standing
 from berth.quota_manager.hooks.loading import named_hook
 from berth.rules.quota_hooks.seen import class_id, hooked_pod
 from berth.rules.quota_of_pod import DEFAULT_GROUP
@@ -140,6 +141,9 @@ def test_only_a_max_limits_what_no_node_has() -> None:
     feed.team(seats=5)
     feed.round()
     assert feed.group("team").runtime == {"cpu": 1000, SEAT: 5}
+    (shown,) = standing(feed.reconciler.engine, feed.reconciler.loans.of, {}, name="team").groups
+    assert shown.runtime == {"cpu": 1000, SEAT: 5}
+    assert shown.short == [SEAT]
 
 
 def test_who_is_refused_is_asked_about_again_when_its_group_is_another() -> None:

@@ -45,7 +45,8 @@ def state_text(group: Group, loan: Loan, waiting: int, shown: Mapping[str, Mappi
 
 def short_of(group: Group) -> list[str]:
     """Resources of which more is asked for than may be used."""
-    return [key for key, runtime in group.runtime.items() if group.request.get(key, 0) > runtime]
+    limits = {**group.spec.max, **group.runtime}  # of what its level does not share the max is the limit
+    return [key for key, limit in limits.items() if group.request.get(key, 0) > limit]
 
 
 def _listed(amounts: Amounts) -> dict[str, str]:

@@ -76,7 +76,7 @@ def _standing(
         min=clamped(spec.min),
         max=clamped(spec.max),
         effective_min={} if group.is_detached else clamped(group.effective_min),
-        runtime=clamped(group.runtime),
+        runtime=clamped({**spec.max, **group.runtime}),  # of what its level does not share the max is the limit
         used=_shown(group.used),
         request=_shown(group.request),
         lent=clamped(loan.lent),
