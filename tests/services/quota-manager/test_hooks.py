@@ -35,13 +35,15 @@ class Hooked(Feed):
         self.failures: list[str] = []
         self.broken = False
         named = [named_hook(f"h{at}", hook) for at, hook in enumerate(hooks or (Licences(),))]
-        made = Hooks(named, self.call, self.failed, fails_open=fails_open)
+        self.takes_s = self.spent_s = 0.0
+        made = Hooks(named, self.call, self.failed, fails_open=fails_open, spent_s=lambda: self.spent_s)
         super().__init__(rules=rules_with(Rules(), made), hooks=made)
         self.there: dict[str, Any] = {}
         self.commands: list[Command] = []
         self.now = 0.0
 
     def call(self, hook: NamedHook, function: str, arguments: tuple[Any, ...]) -> Returned | Unusable:
+        self.spent_s += self.takes_s
         if function != "shows":
             self.calls.append((function, arguments[0].labels.get("app", "")))
         if self.broken:
@@ -119,6 +121,19 @@ def test_a_class_is_asked_about_once_and_what_is_said_of_it_published() -> None:
     feed.node("m", cpu=1000)
     assert not any(key.startswith("charge.") for key in feed.round())
     assert len(feed.calls) == 4
+
+
+def test_slow_hooks_are_asked_round_by_round() -> None:
+    feed = ready()
+    feed.takes_s = classes.ASKING_S / 2
+    pods = [feed.solver(f"p{at}", seats=str(at)) for at in range(1, 8)]
+    news = feed.news
+    feed.round()
+    assert [function for function, _ in feed.calls] == ["charges"] * 3 + ["refuses"] * 3
+    assert feed.news > news, "there is more to ask"
+    for _ in range(4):
+        feed.round()
+    assert all(feed.said(pod) is not None for pod in pods)
 
 
 def test_what_waits_is_asked_for_and_what_is_bound_used_as_its_bind_says() -> None:

@@ -45,11 +45,21 @@ class Charge(NamedTuple):
 class Hooks:
     """The hooks that are installed, in order of their names."""
 
-    def __init__(self, hooks: Sequence[NamedHook], call: Call, failed: Failed, *, fails_open: bool = False) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[NamedHook],
+        call: Call,
+        failed: Failed,
+        *,
+        fails_open: bool = False,
+        spent_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`spent_s` says how many seconds calls have taken so far."""
         self._hooks = sorted(hooks, key=lambda hook: hook.name)
         self._call = call
         self._failed = failed
         self._fails_open = fails_open
+        self.spent_s = spent_s
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
