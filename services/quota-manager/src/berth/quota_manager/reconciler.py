@@ -224,7 +224,7 @@ class Reconciler:
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
             group = groups[name]
-            if self._overuse.has_turned(group):
+            if self._overuse.has_turned(group, uses_runtime=self._rules.uses_runtime):
                 self._limits.add(name)
             if not group.is_detached:
                 self.alarms.measure(name, group.used, group.runtime, now)
