@@ -295,3 +295,43 @@ def test_another_message_in_the_bucket_and_a_garbled_one_are_written_over() -> N
         feed.reconciler.published.apply(Entry(key, value, False, 1, 0, False, None))
         assert key in feed.round()
         assert feed.said(pod) == said
+
+
+def test_a_hook_that_is_at_a_slow_class_is_asked_about_the_others_soon() -> None:
+    """A class that is always slow, and asked about each minute, keeps no other from being asked about."""
+
+    class Slow(Hooked):
+        def call(self, hook: NamedHook, function: str, arguments: tuple[Any, ...]) -> Returned | Unusable:
+            if function == "shows":
+                return Returned(None)
+            if self.now == self.held_at:
+                return Unusable("at an earlier call", is_busy=True)
+            if arguments[0].labels.get("seats") == "9":
+                self.held_at = self.now
+                return Unusable("slow")
+            return super().call(hook, function, arguments)
+
+        held_at = -1.0
+
+    feed = Slow()
+    feed.node("n", cpu=8000)
+    feed.team()
+    feed.complete()
+    slow, other = feed.solver("slow", seats="9"), feed.solver("other")
+    feed.round(1.0)
+    said = feed.said(other)
+    assert said is not None
+    assert {each.message for each in said.refusals} == {
+        "charges failed: at an earlier call",
+        "refuses failed: at an earlier call",
+    }
+    feed.round(1.0 + classes.BUSY_RETRY_S)
+    said = feed.said(other)
+    assert said is not None
+    assert (said.surcharge, said.refusals) == ({SEAT: 1}, [])
+    said = feed.said(slow)
+    assert said is not None
+    assert [each.message for each in said.refusals][:1] == ["charges failed: slow"], "it has its minute"
+    assert feed.held_at == 1.0
+    feed.round(1.0 + classes.RETRY_S)
+    assert feed.held_at == 1.0 + classes.RETRY_S

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from berth.quota_manager.core.hooks.answers import TEXT_LENGTH_MAX, Unusable
+from berth.quota_manager.core.hooks.answers import TEXT_LENGTH_MAX, Unusable, printable
 from berth.quota_manager.core.hooks.asking import NamedHook, Returned
 from berth.telemetry import counter, get_logger, histogram
 
@@ -74,7 +74,7 @@ class _Worker:
     def ask(self, work: Callable[[], object], limit_s: float) -> Returned | Unusable:
         if self._owes:
             if self._answers.empty():
-                return Unusable("has not come back from an earlier call")
+                return Unusable("has not come back from an earlier call", is_busy=True)
             self._answers.get()
             self._owes = False
         self._work.put(work)
@@ -106,6 +106,6 @@ def _outcome(work: Callable[[], object]) -> Returned | Unusable:
 
 def _text_of(error: BaseException) -> str:
     try:
-        return f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+        return printable(f"{type(error).__name__}: {error}")
     except Exception:
         return type(error).__name__

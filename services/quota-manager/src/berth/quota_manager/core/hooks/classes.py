@@ -26,6 +26,8 @@ ASKING_S: Final = 0.25
 """Nor does one round go on asking once calls have taken so long: limits have to be published meanwhile."""
 RETRY_S: Final = 60.0
 """After this a class is asked about once more for which a hook has failed."""
+BUSY_RETRY_S: Final = 1.0
+"""And after this, where the hook was not asked because it was at another class: one slow class is not all of them."""
 IDLE_MAX: Final = 1000
 """Of so many classes without waiting pods is kept what was said."""
 SAYS_NOTHING: Final = Charge({})
@@ -133,7 +135,7 @@ class HookedClasses:
             before = found.charge.surcharge if found.charge is not None else {}
             found.charge = self._hooks.charge(found.pod)
             self._changed[id_] = None
-            self._note(found, found.charge.has_failed, now)
+            self._note(found, found.charge, now)
             if found.charge.surcharge != before:
                 for key, (booking, booked) in found.pods.items():
                     book.put(key, booking, _with(booked, found.charge.surcharge))
@@ -163,7 +165,7 @@ class HookedClasses:
             found.payer, found.group = payer, group
             found.refusals = self._hooks.refusals(found.pod, group) if group is not None else SAYS_NOTHING
             self._changed[id_] = None
-            self._note(found, found.refusals.has_failed, now)
+            self._note(found, found.refusals, now)
 
     def changes(self) -> Iterator[tuple[str, PodCharge | None]]:
         """By id of a class: what is said now, or None where nothing is any more; of those where it may be news."""
@@ -193,9 +195,10 @@ class HookedClasses:
             del ids[id_]
             yield id_
 
-    def _note(self, found: _Class, has_failed: bool, now: float) -> None:
-        if has_failed:
-            found.retry_at = now + RETRY_S
+    def _note(self, found: _Class, said: Charge, now: float) -> None:
+        if said.has_failed:
+            at = now + (BUSY_RETRY_S if said.was_busy else RETRY_S)
+            found.retry_at = max(at, found.retry_at) if found.id in self._retries else at
             self._retries[found.id] = None
 
     def _drop(self, id_: str) -> None:
