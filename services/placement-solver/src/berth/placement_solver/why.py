@@ -11,7 +11,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import OTHERS, listed_victims
 from berth.placement_solver.why_reserved import (
     facts_of,

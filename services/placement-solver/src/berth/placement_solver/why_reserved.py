@@ -14,7 +14,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.reserved import Offer
 from berth.placement_solver.core.reserved_choice import usable
-from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import PODS_MAX
 from berth.resources.amounts import format_amount
 from berth.rules.node_fit import TOO_MANY_PODS
