@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -72,11 +72,15 @@ class Nats(SimNats):
         self.losses: list[Loss] = []
         self.begun: dict[int, float] = {}
         """When LEDGER first held each epoch."""
+        self.on_commands: list[Callable[[Any], None]] = []
+        """Who hears of each command that is stored."""
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
         """See `SimNats.add_stream`; what LEDGER, STATE and QUOTA store is shown to the observer."""
         super().add_stream(stream)
+        if stream.name == buckets.COMMANDS:
+            self._hear_commands(stream)
         if stream.name not in (LEDGER, STATE, QUOTA):
             return
         tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
@@ -101,6 +105,18 @@ class Nats(SimNats):
             tell(stored)
 
         stream.tell = shown  # type: ignore[method-assign]
+
+    def _hear_commands(self, stream: Stream) -> None:
+        tell = stream.tell
+
+        def heard(stored: Iterable[Any]) -> None:
+            stored = list(stored)
+            for each in stored:
+                for listener in self.on_commands:
+                    listener(each)
+            tell(stored)
+
+        stream.tell = heard  # type: ignore[method-assign]
 
     def _count_plan(self, key: str, deleted: bool) -> None:
         """A plan that is there has passed the verifier of the solver that made it (I14)."""

@@ -36,7 +36,7 @@ from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
 from tests.simulation.settled.endings import Endings
-from tests.simulation.settled.told import StatusWrites
+from tests.simulation.settled.told import StatusRequests
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
@@ -134,7 +134,7 @@ def _run(
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
-    endings, writes = Endings(harness), StatusWrites(harness)
+    endings, writes = Endings(harness), StatusRequests(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
     injector.plan(strikes)
