@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.services.worlds.solver.bench import SolverBench
 
@@ -54,6 +54,9 @@ def built(at: int, held: Held) -> PodBuilder:
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(
+    [Held(0, 1, 0, "not preemptible"), Held(1, 1, 1, "strict"), Held(2, 1, 0, "strict")], [(1, 0, True), (4, 2, False)]
+)
 @given(holders, waiting)
 def test_the_verifier_agrees_with_every_proposal(
     solving: type[Any], allowed: int, there: list[Held], comes: list[tuple[int, int, bool]]

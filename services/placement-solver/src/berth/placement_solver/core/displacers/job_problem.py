@@ -109,7 +109,7 @@ def write_problem(
         key=lambda pair: (-pair[1].pod.template.priority, _job(pair[1]), pair[1].pod.namespace, pair[1].pod.name)
     )
     amounts = np.array([_amounts(each.claim, columns, nodes) for _, each in leavers], np.int64)
-    rank = ranks([each.pod.template.priority for unit in units for each in unit.leavers])
+    rank = ranks([each.pod.template.priority for unit in units for each in unit.everybody])
     price = np.array([_price(unit, rank) for unit in units], np.int64)
     surcharge = int(price.sum()) + 1
     price += np.array([surcharge * sum(each.pod.uid in dear for each in unit.everybody) for unit in units], np.int64)
