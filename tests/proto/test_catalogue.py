@@ -85,6 +85,7 @@ BUILT = {
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),
+    "offer.<name>": subjects.named_key("offer", "NAME"),
     "epoch": subjects.EPOCH_KEY,
     "e<epoch>.decision.<namespace>.<name>": subjects.decision_key(7, "NAMESPACE", "NAME"),
     "e<epoch>.account.<account>": subjects.account_key(7, "ACCOUNT"),

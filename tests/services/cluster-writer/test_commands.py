@@ -19,6 +19,7 @@ from berth.contracts.command import (
     ApplyObject,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -49,6 +50,8 @@ def subject_of(command):
             return subjects.command_subject("patch", "nodes", command.name)
         case AnnotateNode():
             return subjects.command_subject("annotate", "nodes", command.name)
+        case OfferNode():
+            return subjects.command_subject("offer", "nodes", command.name)
         case ApplyObject():
             plural = command.api.rpartition("/")[2] or "nodeslos"
             names = [command.namespace, command.name] if command.namespace else [command.name]
@@ -206,6 +209,35 @@ async def test_a_node_gets_resources_and_labels(desk, api):
     assert "x/gpu" not in api.store.get(path).body.decode()
     await desk.send(PatchNode(name="n", uid="another", labels={"a": "c"}))
     assert '"a":"b"' in api.store.get(path).body.decode()
+
+
+async def test_a_node_shows_what_it_lends_in_one_write(desk, api):
+    node = api.node("n")
+    path = Path("", "v1", "nodes", "", "n")
+    note, batch = names.ANNOTATION_ORIGIN_ALLOCATABLE, names.BATCH_CPU
+
+    def shown():
+        found = json.loads(api.store.get(path).body)
+        status, meta = found["status"], found["metadata"]
+        version = int(meta["resourceVersion"])
+        return (
+            status["capacity"].get(batch),
+            status["allocatable"].get(batch),
+            (meta.get("annotations") or {}).get(note),
+            version,
+        )
+
+    version = shown()[-1]
+    await desk.send(OfferNode(name="n", uid=node.uid, resources={batch: "5k"}, annotations={note: "{}"}))
+    assert shown() == ("5k", "5k", "{}", version + 1)
+    await desk.send(OfferNode(name="n", uid="another", resources={batch: "6k"}))
+    await desk.send(OfferNode(name="gone", uid=node.uid, resources={batch: "6k"}))
+    assert shown()[0] == "5k"
+    for wrong in ({"resources": {"cpu": "100"}}, {"annotations": {names.ANNOTATION_RAW_ALLOCATABLE: "{}"}}):
+        with pytest.raises(InvalidMessage, match=next(iter(wrong))):
+            await desk.send(OfferNode(name="n", uid=node.uid, **wrong))
+    await desk.send(OfferNode(name="n", uid=node.uid, resources={batch: None}, annotations={note: None}))
+    assert shown()[:3] == (None, None, None)
 
 
 async def test_a_node_gets_the_annotations_that_are_listed(desk, api):

@@ -31,6 +31,17 @@ class AnnotateNode(Message, frozen=True, kw_only=True, tag="node.annotate.v1"):
     annotations: dict[str, str | None] = {}
 
 
+class OfferNode(Message, frozen=True, kw_only=True, tag="node.offer.v1"):
+    """Have a node show what it lends: `resources` in its status (capacity and allocatable alike) together with
+    `annotations`, in one write; a value of None removes. Only the resources that are lent, and the annotation beside
+    them, are written."""
+
+    name: str
+    uid: str
+    resources: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+
+
 class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
     """Merge annotations and status into an object, by its API path `group/version/plural`.
 
@@ -117,4 +128,6 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+Command = (
+    PatchNode | AnnotateNode | OfferNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+)

@@ -9,6 +9,7 @@ from berth.contracts.command import (
     ApplyObject,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -35,6 +36,7 @@ LAYOUT = ApplyObject(api=TOPOLOGIES, name="n.1")
 NO_LAYOUT = DeleteObject(api=TOPOLOGIES, name="n.1", uid="u")
 NODE = PatchNode(name="n.1", uid="u")
 ANNOTATION = AnnotateNode(name="n.1", uid="u")
+LENT = OfferNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", message="m")
 OWN = {
@@ -55,6 +57,7 @@ OWN = {
     subjects.command_subject("delete", "noderesourcetopologies", "n.1"): NO_LAYOUT,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
     subjects.command_subject("annotate", "nodes", "n.1"): ANNOTATION,
+    subjects.command_subject("offer", "nodes", "n.1"): LENT,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
     subjects.command_subject("report", "pods", "a", "p"): REPORT,
 }

@@ -28,6 +28,7 @@ from berth.contracts.command import (
     Command,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -91,6 +92,10 @@ APPLICABLE = {
 }
 ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
 """Annotations of nodes that other services may ask to have written."""
+OFFERED = frozenset(names.LENT)
+"""Resources of nodes that are lent."""
+OFFERED_BESIDE = frozenset({names.ANNOTATION_ORIGIN_ALLOCATABLE})
+"""Annotations that are written together with them."""
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REVISION_DIGITS_MAX = 20
@@ -118,6 +123,7 @@ class Commands:
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
             PatchNode: self.patch_node,
             AnnotateNode: self.annotate_node,
+            OfferNode: self.offer_node,
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
             DeleteObject: self.delete_object,
@@ -170,6 +176,26 @@ class Commands:
             return "done"
         body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
         answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
+        return self._judge(answer)
+
+    async def offer_node(self, command: OfferNode) -> str:
+        """Have a node show what it lends. Resources and annotations are one write, through the door of the status."""
+        for field, given, known in (
+            ("resources", command.resources, OFFERED),
+            ("annotations", command.annotations, OFFERED_BESIDE),
+        ):
+            others = sorted(given.keys() - known)
+            if others:
+                raise InvalidMessage(field, f"{others[0]!r} is none of {', '.join(sorted(known))}")
+        node = self._cluster.nodes.get(command.name)
+        if node is not None and node.uid != command.uid:
+            return "overtaken"
+        body: dict[str, Any] = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
+        if command.resources:
+            body["status"] = {"capacity": command.resources, "allocatable": command.resources}
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, body, subresource="status", field_manager=FIELD_MANAGER
+        )
         return self._judge(answer)
 
     async def patch_object(self, command: PatchObject) -> str:
