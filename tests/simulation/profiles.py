@@ -36,6 +36,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
     "shares": ("groups made anew", "pooled", "two groups", "wear", "wear and loss"),
     "reservations": ("bookings", "borrowed", "displacing", "restricted", "taken over", "windows"),
+    "lending": ("lent",),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

@@ -82,6 +82,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "NUMA nodes": (0, "I25"),
     "reserved CPUs": (0, "I23b"),
     "partitions": (1, "I26"),
+    "offers ignored": (0, "I36"),
     "scattered": (0, "I33"),
     "pool ignored": (0, "I32"),
     "unread": (1, "I23 I1"),

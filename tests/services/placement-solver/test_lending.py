@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from berth.contracts import subjects
 from berth.contracts.codec import encode
@@ -108,3 +110,42 @@ def test_what_is_lent_already_stays_lent(run):
     lent.offer(1_000)
     run.pod(pod("native").requests(cpu=1_000))
     assert sorted(run.nodes_of(run.round())) == ["native"]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("offer"), st.integers(0, 6)),
+            st.tuples(st.just("show"), st.integers(0, 6)),
+            st.tuples(st.just("pods"), st.integers(1, 3)),
+            st.tuples(st.just("gone"), st.just(0)),
+        ),
+        min_size=2,
+        max_size=14,
+    )
+)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_nobody_is_ever_given_more_than_the_smaller_of_the_two(solving, steps):
+    """The verifier looks at each plan on its own, from what is offered and not from the columns."""
+    run = solving()
+    lent = Lent(run, shown=3_000)
+    offered: int | None = None
+    shown = 3_000
+    for at, (what, amount) in enumerate(steps):
+        if what == "offer":
+            offered = amount * 1_000
+            lent.offer(offered)
+        elif what == "show":
+            shown = amount * 1_000
+            lent.node = run.node("n", extended={BATCH_CPU: shown, BATCH_MEMORY: 100})
+        elif what == "gone":
+            offered = None
+            lent.withdraw()
+        else:
+            held = sum(claim.amounts.get(BATCH_CPU, 0) for claim in run.cluster.book.claims_on("n"))
+            placed = lent.placed(*(f"p{at}-{number}" for number in range(amount)))
+            most = shown if offered is None else min(shown, offered)
+            assert not placed or held + 1_000 * len(placed) <= most
+            assert placed or held + 1_000 > most
+            revisions = {run.cluster.book.ledger.decisions["default", name].decision.offer for name in placed}
+            assert revisions <= {0 if offered is None else lent.revision}

@@ -14,6 +14,7 @@ from tests.simulation.planted import in_evictions as evictions
 from tests.simulation.planted import in_gathers as gathers
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
+from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pools, in_reservations, run_profiles
@@ -211,6 +212,7 @@ PLANTED: Final[dict[str, Bug]] = {
         inside.partitions_broken,
         run_profiles.CHANGING_CARDS,
     ),
+    "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
