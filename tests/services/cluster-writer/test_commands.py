@@ -7,6 +7,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from berth.bus.port import Message
 from berth.cluster_writer.cluster_view import ClusterView
@@ -403,6 +404,38 @@ async def test_an_object_is_made_then_changed_and_belongs_to_its_owner(desk, api
     assert again["metadata"]["uid"] == made["metadata"]["uid"]
     await desk.send(strategy(70, uid=uid, revision=2))
     assert applied(api) == again
+
+
+METRIC = Path("slo.koordinator.sh", "v1alpha1", "nodemetrics", "", "n")
+
+
+async def test_an_object_is_made_with_its_status(desk, api, uid):
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    metric = ApplyObject(
+        api="slo.koordinator.sh/v1alpha1/nodemetrics",
+        name="n",
+        spec={"metricCollectPolicy": {"reportIntervalSeconds": 60}},
+        status={"updateTime": "2026-01-01T00:00:00Z"},
+        owner=owner,
+        revision=1,
+    )
+    for minute in range(2):
+        status = {"updateTime": f"2026-01-01T00:0{minute}:00Z"}
+        await desk.send(replace(metric, status=status, revision=minute + 1))
+        made = json.loads(api.store.get(METRIC).body)
+        assert made["status"]["updateTime"] == status["updateTime"]
+        assert made["spec"] == metric.spec
+    assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: "berth"}
+
+
+async def test_a_koordlets_metric_is_left_alone(desk, api, uid):
+    body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "n"}, "spec": {}}
+    assert api.store.create(METRIC._replace(name=""), body).status == 201
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    status = {"updateTime": "2026-01-01T00:00:00Z"}
+    api_name = "slo.koordinator.sh/v1alpha1/nodemetrics"
+    await desk.send(ApplyObject(api=api_name, name="n", status=status, owner=owner, revision=1))
+    assert "status" not in json.loads(api.store.get(METRIC).body)
 
 
 async def test_a_request_that_a_newer_one_has_overtaken_is_dropped(desk, api, uid):

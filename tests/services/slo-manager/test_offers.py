@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from berth.bus.port import Entry
 from berth.contracts.codec import encode
-from berth.contracts.command import OfferNode
+from berth.contracts.command import ApplyObject, OfferNode
 from berth.contracts.metrics import NodeMetrics, PodUsage, Usage
 from berth.contracts.names import (
     ANNOTATION_ORIGIN_ALLOCATABLE,
@@ -23,6 +23,7 @@ from berth.contracts.names import (
 from berth.contracts.slo import NodeOffer
 from berth.contracts.state import ConfigMap, Node, NodeMetric, NodeResourceTopology, Pod, PodTemplate, Synced
 from berth.contracts.subjects import named_key, namespaced_key, synced_key
+from berth.rules.times import text_of
 from berth.runtime import Moment
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import Reconciler
@@ -38,7 +39,9 @@ START_S = 1_000_000.0
 class Bench:
     """A reconciler with its views, fed by hand; a clock of its own."""
 
-    def __init__(self, *, sync_offers: bool = True) -> None:
+    def __init__(self, *, sync_offers: bool = True, mirrors: bool = False) -> None:
+        self.mirrors = mirrors
+        self.mirrored: list[ApplyObject] = []
         self.now_s = START_S
         self.marked: list[str] = []
         self.view = StateView(MAP, self.marked.append, lambda: None)
@@ -64,6 +67,7 @@ class Bench:
             sync_objects=False,
             sync_nodes=True,
             sync_offers=sync_offers,
+            mirror_metrics=self.mirrors,
             rules=Rules(),
         )
 
@@ -115,6 +119,7 @@ class Bench:
             for write in outcome.writes:
                 self.published.wrote(write.key, write.message)
             sent += [each.message for each in outcome.commands if isinstance(each.message, OfferNode)]
+            self.mirrored += [each.message for each in outcome.commands if isinstance(each.message, ApplyObject)]
         for each in sent:
             self.carry_out(each)
         self.sent += sent
@@ -365,3 +370,63 @@ def test_a_node_that_goes_takes_its_offer_along(bench):
     bench.view.apply(bench.entry(named_key("node", "n"), deleted=True))
     bench.turn()
     assert named_key(OFFER, "n") not in bench.published.offers.keys
+
+
+def shown_by(bench: Bench, command: ApplyObject) -> None:
+    metric = NodeMetric(name=command.name, version=1, status=command.status)
+    bench.reports.objects.apply(bench.entry(named_key("nodemetric", command.name), encode(metric)))
+
+
+def test_reports_are_mirrored_a_minute_behind_and_not_sooner():
+    bench = Bench(mirrors=True)
+    bench.node()
+    bench.config()
+    bench.pod("p", cpu=1_000)
+    bench.report(p=500)
+    bench.turn()
+    bench.turn()
+    (made,) = bench.mirrored
+    assert (made.api, made.owner.uid) == ("slo.koordinator.sh/v1alpha1/nodemetrics", "u")
+    assert made.status["nodeMetric"]["nodeUsage"]["resources"] == {CPU: "7500m", MEMORY: "20Gi"}
+    assert made.status["podsMetric"] == [
+        {
+            "namespace": "d",
+            "name": "p",
+            "podUsage": {"resources": {CPU: "500m", MEMORY: "0"}},
+            "priority": "koord-prod",
+        }
+    ]
+    shown_by(bench, made)
+    bench.report(p=600)
+    bench.turn(after_s=30)
+    bench.turn()
+    assert len(bench.mirrored) == 1
+    bench.turn(after_s=40)
+    bench.report(p=700)
+    bench.turn()
+    bench.turn()
+    assert len(bench.mirrored) == 2
+    assert bench.offer().reporter == "agent", "the mirror is no report"
+
+
+def test_mirroring_takes_its_turns():
+    bench = Bench(mirrors=True)
+    for number in range(30):
+        bench.node(f"n{number}")
+        bench.report(f"n{number}")
+    for _ in range(2):
+        bench.turn()
+    assert 0 < len(bench.mirrored) <= 20
+    for _ in range(3):
+        bench.turn()
+    assert sorted(each.name for each in bench.mirrored) == sorted(bench.shown)
+
+
+def test_a_koordlets_object_is_not_written_while_it_reports():
+    bench = Bench(mirrors=True)
+    bench.node()
+    bench.report()
+    bench.koordlet(updated=text_of(bench.now_s))
+    for _ in range(3):
+        bench.turn()
+    assert bench.mirrored == []

@@ -60,6 +60,7 @@ class Bench:
             sync_objects=sync_objects,
             sync_nodes=self.sync_nodes,
             sync_offers=True,
+            mirror_metrics=False,
             rules=Rules(),
         )
 

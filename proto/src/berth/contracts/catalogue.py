@@ -118,6 +118,7 @@ CHANNELS = (
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.podgroups.<namespace>.<name>", _SOLVER),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.nodeslos.<name>", _SLO),
+    Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.nodemetrics.<name>", _SLO),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.devices.<name>", _INVENTORY),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.noderesourcetopologies.<name>", _INVENTORY),
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.noderesourcetopologies.<name>", _INVENTORY),

@@ -26,6 +26,7 @@ SCHEDULE = PatchObject(api="scheduling.berth.sh/v1alpha1/reservationschedules", 
 WINDOW = ApplyObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
+USAGE = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodemetrics", name="n.1")
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
 ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x")
 PROFILE = PatchObject(api="quota.koordinator.sh/v1alpha1/elasticquotaprofiles", namespace="a", name="f", uid="u")
@@ -50,6 +51,7 @@ OWN = {
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("patch", "clusternetworktopologies", "default"): NETWORK,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
+    subjects.command_subject("apply", "nodemetrics", "n.1"): USAGE,
     subjects.command_subject("apply", "devices", "n.1"): DEVICE,
     subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
     subjects.command_subject("delete", "reservations", "r"): NO_RESERVATION,

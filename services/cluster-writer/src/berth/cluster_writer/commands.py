@@ -84,6 +84,7 @@ APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
         Applicable(resources.NODE_SLOS, "NodeSLO"),
+        Applicable(resources.NODE_METRICS, "NodeMetric", is_shared=True, is_kept=True),
         Applicable(resources.ELASTIC_QUOTAS, "ElasticQuota", is_shared=True),
         Applicable(resources.DEVICES, "Device", is_shared=True),
         Applicable(resources.RESERVATIONS, "Reservation", is_shared=True, is_kept=True),
@@ -274,6 +275,25 @@ class Commands:
         body = {**content, "apiVersion": resource.api_version, "kind": kind, "metadata": meta}
         answer = await self._api.patch(
             resource, namespace, command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
+        )
+        if answer.conflict:
+            raise RetryLaterError("the object has changed meanwhile")
+        outcome = self._judge(answer)
+        if outcome != "done" or command.status is None:
+            return outcome
+        # By the version that the first half has made: what somebody else has written since then is looked at anew.
+        version = _OBJECT.decode(answer.body).metadata.resource_version
+        half = {"apiVersion": resource.api_version, "kind": kind, "status": command.status}
+        half["metadata"] = {"name": command.name, "resourceVersion": version}
+        answer = await self._api.patch(
+            resource,
+            namespace,
+            command.name,
+            half,
+            subresource="status",
+            content_type=Patch.APPLY,
+            field_manager=FIELD_MANAGER,
+            force=True,
         )
         if answer.conflict:
             raise RetryLaterError("the object has changed meanwhile")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
@@ -16,11 +17,13 @@ from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
-from berth.slo_manager.core.config import Config, read_config
+from berth.slo_manager.core.config import COLOCATION, Config, read_config
+from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
 from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
 from berth.slo_manager.core.offers.requests import OfferRequests
 from berth.slo_manager.core.offers.rules import Rules
+from berth.slo_manager.core.offers.strategy import Colocation
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
 from berth.slo_manager.core.repeats import Asked, first
@@ -28,6 +31,7 @@ from berth.slo_manager.settings import SERVICE
 from berth.slo_manager.views import NODE, OFFER, PodView, Reports, SloView, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
+METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
 class Reconciler:
@@ -44,6 +48,7 @@ class Reconciler:
         sync_objects: bool,
         sync_nodes: bool,
         sync_offers: bool,
+        mirror_metrics: bool,
         rules: Rules,
     ) -> None:
         self.view = view
@@ -55,6 +60,7 @@ class Reconciler:
         self._sync_objects = sync_objects
         self._sync_nodes = sync_nodes
         self._sync_offers = sync_offers
+        self._mirror = Mirror() if mirror_metrics else None
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
         self._asked: dict[str, Asked] = {}
@@ -127,6 +133,10 @@ class Reconciler:
         objects = [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
         degraded = [name for name, degrades_at in self._degrades_at.items() if at.now > degrades_at]
         turns = self._offers.turns(at.monotonic)
+        if self._mirror is not None and self.reports.is_complete:
+            agents, made = self.reports.agents.metrics, self.reports.objects.made
+            arrived = {name: metric.updated_s or 0.0 for name, metric in agents.items() if name in self.view.nodes}
+            turns += self._mirror.turns(arrived, made, at.monotonic)
         return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns)))
 
     def begin(self) -> None:
@@ -155,7 +165,7 @@ class Reconciler:
         writes, commands = self._strategy(node, ratios, published, at)
         writes_of_offer, commands_of_offer = self._offer(node, ratios, at)
         writes += writes_of_offer
-        commands += commands_of_offer
+        commands += [*commands_of_offer, *self._mirrored(node, at)]
         return Outcome(writes, commands, events, commands_first=bool(writes))
 
     def _forget(self, name: str) -> list[Write]:
@@ -213,6 +223,17 @@ class Reconciler:
                 commands.append(_shown(node, found, at))
         return [] if offer == published else [Write(key, offer)], commands
 
+    def _mirrored(self, node: Node, at: Moment) -> list[Command]:
+        """The request for the node's NodeMetric, when it is its turn."""
+        if self._mirror is None or not self._mirror.takes(node.name, at.monotonic):
+            return []
+        metric = self.reports.agents.metrics.get(node.name)
+        if metric is None:
+            return []
+        section = self.config.sections.get(COLOCATION)
+        strategy = Colocation() if section is None else msgspec.convert(section.cluster, Colocation)
+        return [_metric(node, spec_of(strategy), status_of(metric, self.pods.of(node.name)), at)]
+
     def _annotate(self, node: Node, ratios: Ratios, at: Moment) -> list[Command]:
         """Ask for the annotations that the node does not show, if it is time."""
         annotations = self._annotations.of(node.name, node.uid, ratios, at.monotonic)
@@ -262,6 +283,14 @@ class Reconciler:
                 },
             )
         ]
+
+
+def _metric(node: Node, spec: dict[str, Any], status: dict[str, Any], at: Moment) -> Command:
+    """Have the node's NodeMetric show what its agent reports; it goes with its node."""
+    owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
+    apply = ApplyObject(api=METRICS_API, name=node.name, spec=spec, status=status, owner=owner, revision=at.ms)
+    subject = command_subject("apply", "nodemetrics", node.name)
+    return Command(subject, apply, id=f"{SERVICE}.metric.{node.uid}.{at.ms}", may_drop=True)
 
 
 def _with(strategy: NodeSLO, ratios: Ratios) -> NodeSLO:

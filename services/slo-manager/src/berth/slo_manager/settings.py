@@ -27,6 +27,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         bool,
         Meta(description="have nodes show what they lend; off where another manager writes batch and mid resources"),
     ] = True
+    slo_mirror_metrics: Annotated[
+        bool, Meta(description="have NodeMetric objects show what the agents of nodes report; never over a koordlet's")
+    ] = False
     slo_mid_formula: Annotated[
         Literal["v1.6", "v1.8"],
         Meta(description="how mid resources are worked out: as Koordinator 1.6 caps them, or as 1.8 does"),

@@ -44,6 +44,7 @@ class Shell(Manager[Settings, Reconciler]):
             sync_objects=settings.slo_sync_objects,
             sync_nodes=settings.slo_sync_nodes,
             sync_offers=settings.slo_sync_offers,
+            mirror_metrics=settings.slo_mirror_metrics,
             rules=Rules(mid_formula=settings.slo_mid_formula),
         )
         self.wire(

@@ -105,14 +105,15 @@ class ObjectReports(_View):
 
     def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         super().__init__(mark, mark_all)
-        self._made: dict[str, float | None] = {}
+        self.made: dict[str, float] = {}
+        """The time that each object shows."""
 
     def _read(self, name: str, entry: Entry) -> Metric | None:
         metric, _ = read_node_metric(decode(entry.value, state.NodeMetric).status, _NEVER)
         if metric is None or metric.updated_s is None:
             return None
         known = self.metrics.get(name)
-        if known is not None and self._made.get(name) == metric.updated_s:
+        if known is not None and self.made.get(name) == metric.updated_s:
             return metric._replace(updated_s=known.updated_s)
-        self._made[name] = metric.updated_s
+        self.made[name] = metric.updated_s
         return metric._replace(updated_s=entry.stored_s)
