@@ -144,6 +144,11 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     name of the one it draws on. `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address.
     `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the
     pod's way, empty if unsampled.
+    `loans` are what it borrows of Reservations that it is no owner of. `offer` is the revision of the `NodeOffer` that
+    it counted by, where it asks for batch or mid resources; 0: it does not, or nobody offers.
+    `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
+    written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in
+    milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
     """
 
     plan: str
@@ -177,6 +182,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     eviction_reason: str = ""
     loans: list[Loan] = []
     surcharge: dict[str, Integer] = {}
+    offer: Integer = 0
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):
