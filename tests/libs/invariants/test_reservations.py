@@ -28,6 +28,14 @@ def test_several_users_where_that_is_meant() -> None:
     assert check_of(pods=pods, reservations=[reservation(allocateOnce=False)], nodes=[node()]) == []
 
 
+def test_who_is_taken_over_by_another_label_is_listed_as_a_user() -> None:
+    spec = {"preAllocation": True, "preAllocationPolicy": {"mode": "Cluster"}}
+    assert check_of(pods=[user("a", "web")], reservations=[reservation(**spec)]) == ["I10"]
+    taken = reservation(**spec)
+    taken["status"]["currentOwners"] = [{"namespace": "default", "name": "a", "uid": "uid-a"}]
+    assert check_of(pods=[user("a", "web")], reservations=[taken], nodes=[node()]) == []
+
+
 def test_reserved_amounts_given_to_a_stranger() -> None:
     capacity = [reservation()]  # 4 of 8 cores
     assert check_of(pods=[pod("a", "n1", {"cpu": "4"})], reservations=capacity, nodes=[node()]) == []

@@ -16,6 +16,7 @@ from berth.placement_solver.core.joint.leaving import LeavingProblem, leaving_pr
 from berth.placement_solver.optimiser import Answer, Problem
 from berth.rules.job_preemption.first import first_plan
 from berth.rules.job_preemption.problem import JobProblem, needed_plan
+from berth.telemetry import Line, captured_logs
 from berth.testing.builders import PodBuilder, pod
 
 
@@ -135,3 +136,29 @@ async def test_a_member_that_is_gone_ends_the_question(run: Any) -> None:
     optimiser.open.set()
     await bench.until_idle()
     assert nodes(run) == {}
+
+
+async def test_who_was_nominated_meanwhile_needs_no_answer(solving: type[Any]) -> None:
+    """While the optimiser is busy a pod is tried again, and takes the plan at hand."""
+    run = solving()
+    run.node("n0", cpu=4000)
+    for at in range(2):
+        run.pod(sized(f"low-{at}", 2, 1).gang(f"g{at}", 1).on("n0"))
+    run.pod(sized("one", 4, 9))
+    optimiser = Scripted()
+    optimiser.open.clear()
+    bench = SolverBench(run, preempts=True, optimiser=optimiser, optimiser_budget_s=1.0)
+    await bench.until_idle()
+    assert len(optimiser.asked) == 1
+    for waiting in list(run.cluster.queue.waiting.values()):
+        run.cluster.queue.make_ready(waiting)
+    await bench.until_idle()
+    assert victims(run) == ["low-0", "low-1"]
+    for at in range(2):
+        run.pod(sized(f"low-{at}", 2, 1, deleting=True, version=9).gang(f"g{at}", 1).on("n0"))
+    lines: list[Line] = []
+    with captured_logs(lines.append, "error"):
+        optimiser.open.set()
+        await bench.until_idle()
+    assert victims(run) == ["low-0", "low-1"]
+    assert lines == [], "nor is anything proposed that the verifier has to reject"

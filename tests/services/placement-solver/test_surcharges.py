@@ -63,6 +63,25 @@ def reasons(run: Any) -> dict[str, list[str]]:
     return {name[1]: [each.message for each in w.reasons] for name, w in run.cluster.queue.waiting.items()}
 
 
+async def test_what_hooks_charge_keeps_no_min_from_being_promised(solving: type[Any]) -> None:
+    """Nobody lends it, so the mins of groups do not name it: what was lent of cores comes back all the same."""
+    run = solving()
+    run.node("n0", cpu=2000)
+    cores = {names.CPU: 1000}
+    owned = {"min": cores, "effective_min": cores, "rules": HOOKED}
+    run.quota("team", max={SEAT: 3, names.CPU: 9000}, runtime={SEAT: 3, **cores}, **owned)
+    run.quota("other", max={names.CPU: 9000}, runtime=cores, **owned)
+    run.quota(DEFAULT_GROUP, rules=HOOKED)
+    for at in range(2):
+        lent = sized(f"lent-{at}", "plain", "other").annotation(names.ANNOTATION_QUOTA, "/other")
+        run.pod(lent.template(priority=at).on("n0"))
+    says(run, run.pod(sized("mine")), 1)
+    await SolverBench(run, preempts=True).until_idle()
+    decision = run.cluster.book.ledger.decisions[("default", "mine")].decision
+    assert [each.name for each in decision.victims] == ["lent-0"]
+    assert decision.surcharge == {SEAT: 1}
+
+
 async def test_a_pod_waits_for_what_hooks_say_and_is_charged_so(run: Any, bench: SolverBench) -> None:
     seen = run.pod(sized("p"))
     await bench.until_idle()

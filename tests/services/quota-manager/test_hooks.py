@@ -35,13 +35,15 @@ class Hooked(Feed):
         self.failures: list[str] = []
         self.broken = False
         named = [named_hook(f"h{at}", hook) for at, hook in enumerate(hooks or (Licences(),))]
-        made = Hooks(named, self.call, self.failed, fails_open=fails_open)
+        self.takes_s = self.spent_s = 0.0
+        made = Hooks(named, self.call, self.failed, fails_open=fails_open, spent_s=lambda: self.spent_s)
         super().__init__(rules=rules_with(Rules(), made), hooks=made)
         self.there: dict[str, Any] = {}
         self.commands: list[Command] = []
         self.now = 0.0
 
     def call(self, hook: NamedHook, function: str, arguments: tuple[Any, ...]) -> Returned | Unusable:
+        self.spent_s += self.takes_s
         if function != "shows":
             self.calls.append((function, arguments[0].labels.get("app", "")))
         if self.broken:
@@ -119,6 +121,19 @@ def test_a_class_is_asked_about_once_and_what_is_said_of_it_published() -> None:
     feed.node("m", cpu=1000)
     assert not any(key.startswith("charge.") for key in feed.round())
     assert len(feed.calls) == 4
+
+
+def test_slow_hooks_are_asked_round_by_round() -> None:
+    feed = ready()
+    feed.takes_s = classes.ASKING_S / 2
+    pods = [feed.solver(f"p{at}", seats=str(at)) for at in range(1, 8)]
+    news = feed.news
+    feed.round()
+    assert [function for function, _ in feed.calls] == ["charges"] * 3 + ["refuses"] * 3
+    assert feed.news > news, "there is more to ask"
+    for _ in range(4):
+        feed.round()
+    assert all(feed.said(pod) is not None for pod in pods)
 
 
 def test_what_waits_is_asked_for_and_what_is_bound_used_as_its_bind_says() -> None:
@@ -280,3 +295,43 @@ def test_another_message_in_the_bucket_and_a_garbled_one_are_written_over() -> N
         feed.reconciler.published.apply(Entry(key, value, False, 1, 0, False, None))
         assert key in feed.round()
         assert feed.said(pod) == said
+
+
+def test_a_hook_that_is_at_a_slow_class_is_asked_about_the_others_soon() -> None:
+    """A class that is always slow, and asked about each minute, keeps no other from being asked about."""
+
+    class Slow(Hooked):
+        def call(self, hook: NamedHook, function: str, arguments: tuple[Any, ...]) -> Returned | Unusable:
+            if function == "shows":
+                return Returned(None)
+            if self.now == self.held_at:
+                return Unusable("at an earlier call", is_busy=True)
+            if arguments[0].labels.get("seats") == "9":
+                self.held_at = self.now
+                return Unusable("slow")
+            return super().call(hook, function, arguments)
+
+        held_at = -1.0
+
+    feed = Slow()
+    feed.node("n", cpu=8000)
+    feed.team()
+    feed.complete()
+    slow, other = feed.solver("slow", seats="9"), feed.solver("other")
+    feed.round(1.0)
+    said = feed.said(other)
+    assert said is not None
+    assert {each.message for each in said.refusals} == {
+        "charges failed: at an earlier call",
+        "refuses failed: at an earlier call",
+    }
+    feed.round(1.0 + classes.BUSY_RETRY_S)
+    said = feed.said(other)
+    assert said is not None
+    assert (said.surcharge, said.refusals) == ({SEAT: 1}, [])
+    said = feed.said(slow)
+    assert said is not None
+    assert [each.message for each in said.refusals][:1] == ["charges failed: slow"], "it has its minute"
+    assert feed.held_at == 1.0
+    feed.round(1.0 + classes.RETRY_S)
+    assert feed.held_at == 1.0 + classes.RETRY_S

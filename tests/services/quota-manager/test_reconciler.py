@@ -13,6 +13,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key
+from berth.quota_manager.core.engine import Rules
 from berth.rules.quota_of_pod import DEFAULT_GROUP, SYSTEM_GROUP
 from berth.runtime import Moment
 
@@ -403,3 +404,19 @@ def test_since_when_a_group_is_over_its_runtime_is_published():
     feed.pod("p", quota="b", cpu=300, node="n")
     fifth = written(feed.reconciler, 8000)
     assert fifth[quota_key("", "b")].over_since_ms == 0
+
+
+def test_where_runtimes_do_not_count_a_group_is_over_its_max():
+    feed = Feed(Rules(uses_runtime=False))
+    feed.node("n", cpu=1000)
+    feed.quota("a", minimum=1000, cpu=1000)
+    feed.quota("b", cpu=800)
+    feed.pod("p", quota="b", cpu=800, node="n")
+    feed.pod("q", quota="a", cpu=1000)
+    feed.complete()
+    key = quota_key("", "b")
+    assert written(feed.reconciler, 1000)[key].over_since_ms == 0
+    feed.pod("p", quota="b", cpu=900, node="n")
+    assert written(feed.reconciler, 3000)[key].over_since_ms == 3000
+    feed.pod("p", quota="b", cpu=700, node="n")
+    assert written(feed.reconciler, 5000)[key].over_since_ms == 0

@@ -13,7 +13,9 @@ from berth.simcluster.store.collection import DELETED
 KINDS: Final = frozenset({"reservations", "reservationschedules", "podgroups", "elasticquotas"})
 """Those whose status is Berth's to write."""
 WINDOW_S: Final = 60.0
-WRITES_MAX: Final = 31
+HELD_UP: Final = 5
+"""Writes of the ten seconds before that a fault may have held up, and one of a service that has started anew."""
+WRITES_MAX: Final = 31 + HELD_UP
 """In a minute, the first and the last moment of which both count."""
 
 

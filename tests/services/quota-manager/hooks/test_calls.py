@@ -13,6 +13,7 @@ from berth.quota_manager.core.hooks.asking import NamedHook, Returned
 from berth.quota_manager.hooks.calls import FAILURES, HookCalls
 
 LONG_S = 60.0
+BUSY = Unusable("has not come back from an earlier call", is_busy=True)
 
 
 def hook(work: Callable[..., Any], name: str = "h") -> NamedHook:
@@ -45,6 +46,7 @@ def raising(error: BaseException) -> Callable[[], None]:
         (KeyboardInterrupt(), "raises KeyboardInterrupt: "),
         (UnprintableError(), "raises UnprintableError"),
         (ValueError("\udcff"), "raises ValueError: ?"),
+        (ValueError("a\n\x1b[31mb"), "raises ValueError: a  [31mb"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -64,17 +66,13 @@ def test_a_hook_that_hangs_holds_nobody_up_and_is_left_alone_until_it_is_back() 
 
     asked = []
     assert calls.call(hook(hanging), "charges", ()) == Unusable("takes longer than 0.01 s")
-    assert calls.call(hook(lambda: asked.append(1)), "charges", ()) == Unusable(
-        "has not come back from an earlier call"
-    )
+    assert calls.call(hook(lambda: asked.append(1)), "charges", ()) == BUSY
     assert asked == []
     assert HookCalls(LONG_S).call(hook(lambda: 1, "other"), "charges", ()) == Returned(1)
     go_on.set()
     assert is_back.wait(LONG_S)
     calls._limit_s = LONG_S
-    while (answer := calls.call(hook(lambda: "mine"), "charges", ())) == Unusable(
-        "has not come back from an earlier call"
-    ):
+    while (answer := calls.call(hook(lambda: "mine"), "charges", ())) == BUSY:
         pass
     assert answer == Returned("mine"), "what comes late is nobody's answer"
 

@@ -39,9 +39,7 @@ _ALL: Final = (
     Promise("I10", "reserved-for-owners", "Reserved capacity is given to owners of the reservation only."),
     Promise("I10b", "reserved-stays-free", "What is reserved and not yet used stays free."),
     Promise("I11", "victims-have-a-beneficiary", "Whoever is evicted is named by a plan, for a pod that waits for it."),
-    Promise(
-        "I11b", "victims-are-lower", "Whoever is evicted is of lower priority than the pod that it is evicted for."
-    ),
+    Promise("I11b", "victims-are-lower", "Whoever is evicted is of lower priority than what it is evicted for."),
     Promise("I11c", "nominations-end", "Each nomination and each mark comes to its end."),
     Promise(
         "I11d",

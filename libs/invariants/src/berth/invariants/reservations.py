@@ -45,7 +45,7 @@ def wrong_users(facts: Facts) -> Iterator[Finding]:
             identity = PodIdentity(
                 holder.key[0], holder.key[1], holder.uid, holder.labels, pod.metadata.owner_references or ()
             )
-            if not owners.accept(identity) and not _is_taken_by_label(reservation.spec, identity):
+            if not owners.accept(identity) and not _is_taken_over(reservation, identity):
                 text = f"{holder.text} uses reservation {name} and is no owner of it"
                 yield Finding(f"reservation {name}, {holder.text}", text)
         if reservation.spec.allocate_once is not False and len(holders) > 1:
@@ -60,10 +60,22 @@ def may_be_taken(spec: Mapping[str, Any], pod: PodIdentity) -> bool:
     return _is_taken_by_label(read, pod) if mode == "Cluster" else compile_owners(read.owners or []).accept(pod)
 
 
+def _is_taken_over(reservation: kube.Reservation, pod: PodIdentity) -> bool:
+    """Whether a pod that is no owner was taken over. Another label than the usual one may say who may be, which a
+    profile names; whoever the status lists was, for cluster-writer alone writes it."""
+    listed = reservation.status.current_owners or ()
+    return _is_taken_by_label(reservation.spec, pod) or (
+        _is_cluster_wide(reservation.spec) and any(each.uid == pod.uid for each in listed)
+    )
+
+
 def _is_taken_by_label(spec: kube.ReservationSpec, pod: PodIdentity) -> bool:
+    return _is_cluster_wide(spec) and pod.labels.get(names.LABEL_PRE_ALLOCATABLE) == "true"
+
+
+def _is_cluster_wide(spec: kube.ReservationSpec) -> bool:
     policy = spec.pre_allocation_policy
-    is_cluster = spec.pre_allocation and policy is not None and policy.mode == "Cluster"
-    return is_cluster and pod.labels.get(names.LABEL_PRE_ALLOCATABLE) == "true"
+    return spec.pre_allocation and policy is not None and policy.mode == "Cluster"
 
 
 def given_away(facts: Facts) -> Iterator[Finding]:

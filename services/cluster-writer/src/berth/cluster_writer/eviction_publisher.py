@@ -32,7 +32,7 @@ class EvictionPublisher:
         self._offer(subject, event.EvictionSent(**_about(victim, mark)), f"sent-{victim.uid}-{mark.plan}")
         about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
         group = group_of(name_of(mark))
-        text = f"Preempted by pod {mark.uid} on node {victim.node}"
+        text = f"Preempted by {_beneficiary(mark)} on node {victim.node}"
         if group is not None:
             text = f"Revoked on node {victim.node}: quota group {group[1]} has used more than its runtime for too long"
         self._outbox.put(Note(about, "Preempted" if group is None else "Revoked", text))
@@ -44,8 +44,8 @@ class EvictionPublisher:
         self._offer(subject, refused, f"refused-{victim.uid}-{mark.plan}")
         about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
         group = group_of(name_of(mark))
-        who = f"Pod {mark.uid} cannot preempt" if group is None else f"Quota group {group[1]} cannot revoke"
-        text = f"{who} it: {message}"
+        what = f"Preemption by {_beneficiary(mark)}" if group is None else f"Revocation by quota group {group[1]}"
+        text = f"{what} is refused: {message}"
         self._outbox.put(Note(about, "PreemptionRefused", text, warning=True, action="Preempting"))
 
     def spared(self, victim: Pod, mark: Mark, message: str) -> None:
@@ -78,6 +78,12 @@ class EvictionPublisher:
         kind = str(type(message).__struct_config__.tag)
         if not self._events.offer(subject, encode(message), id=marker, type=kind):
             self.dropped += 1
+
+
+def _beneficiary(mark: Mark) -> str:
+    """As kube-scheduler calls a pod; a Reservation by its name."""
+    beneficiary = name_of(mark)
+    return f"pod {mark.uid}" if beneficiary.namespace else f"reservation {beneficiary.name}"
 
 
 def _about(victim: Pod, mark: Mark) -> dict[str, str]:

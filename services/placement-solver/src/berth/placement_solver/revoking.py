@@ -65,9 +65,11 @@ class Revoking:
         times = times_of(cluster.profiles.in_force()) if self._revokes else None
         if now - self._looked_at < (times.every_s if times is not None else LOOK_EVERY_S):
             return
-        if (times is None and not cluster.revocations.any_stand) or not self._readiness.may_plan():
+        if not self._readiness.may_plan():
             return
         self._looked_at = now
+        if times is None and not cluster.revocations.any_stand:
+            return
         revocations = cluster.revocations
         idle = [each for each in revocations.to_take_back(cluster.now_ms) if cluster.is_mine(each.uid)]
         if idle:
@@ -109,6 +111,7 @@ class Revoking:
             return
         decision, revisions = self._decision(key, plan, victims)
         if self._readiness.is_behind(revisions):
+            del self._triggered_ms[key]
             return
         starts = cluster.ledger_starts
         outcome = await self._committer.commit(plan, [decision], revisions)

@@ -247,8 +247,12 @@ class Rounds:
 
     async def _nominate_answered(self, refused: Refused, advice: Advice | None) -> None:
         """Make others leave for the job that the optimiser was asked about, on what there is now."""
-        if self._is_current(refused.unit):
+        if not self._is_current(refused.unit):
+            return
+        if self._preempting.concerns(refused):
             await self._preempt(refused, advice, asks=False)
+        else:
+            self._make_ready(refused)  # it was tried again meanwhile, and may be nominated
 
     async def _decide_answered(self, question: Question, answer: Answer | None, kept: set[Name]) -> None:
         """Decide the batch that the optimiser was asked about, on what there is now."""

@@ -224,7 +224,7 @@ class Reconciler:
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
             group = groups[name]
-            if self._overuse.has_turned(group):
+            if self._overuse.has_turned(group, uses_runtime=self._rules.uses_runtime):
                 self._limits.add(name)
             if not group.is_detached:
                 self.alarms.measure(name, group.used, group.runtime, now)
@@ -244,6 +244,7 @@ class Reconciler:
             return
         for name in settled.shapes:
             group, tree = groups.get(name), self._trees.pop(name, None)
+            self._frames.pop(name, None)
             if group is not None:
                 self._trees[name] = group.tree
             if tree is not None and (group is None or group.tree != tree):
@@ -251,7 +252,6 @@ class Reconciler:
             if group is None:
                 self.pace.forget(name)
                 self._written_ms.pop(name, None)
-                self._frames.pop(name, None)
                 self.alarms.forget(name)
                 self._overuse.forget(name)
 
@@ -296,7 +296,7 @@ class Reconciler:
         changes: dict[str, QuotaGroup | None] = {}
         for group in sorted((groups[name] for name in names), key=_place):
             name = group.name
-            frame = None if everything or name in self._at_once else self._frames.get(name)
+            frame = None if everything else self._frames.get(name)
             if frame is None:
                 frame = self._frames[name] = self._frame(group)
             key, wrong = frame.key, problems.get(frame.object, [])

@@ -43,7 +43,13 @@ class Shell(Manager[Settings, Reconciler]):
         settings = context.settings
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
         calls = HookCalls(settings.quota_hook_timeout_s)
-        hooks = Hooks(load_hooks(settings.hooks), calls.call, calls.failed, fails_open=settings.quota_hooks_fail_open)
+        hooks = Hooks(
+            load_hooks(settings.hooks),
+            calls.call,
+            calls.failed,
+            fails_open=settings.quota_hooks_fail_open,
+            spent_s=calls.spent_s,
+        )
         reconciler = Reconciler(
             rules_with(settings.rules, hooks),
             on_news=lambda: self.changed.mark(EVERYTHING),

@@ -87,7 +87,9 @@ def test_a_refusal_is_a_text(answer: Any) -> None:
     assert Asked(answering(answer), fails_open=True).hooks.refusals(POD, GROUP).refusals == ()
 
 
-@pytest.mark.parametrize(("answer", "text"), [("x" * 5000, "x" * TEXT_LENGTH_MAX), ("\udcff", "?")])
+@pytest.mark.parametrize(
+    ("answer", "text"), [("x" * 5000, "x" * TEXT_LENGTH_MAX), ("\udcff", "?"), ("a\nb\x1b[31m", "a b [31m")]
+)
 def test_a_refusal_is_one_that_a_message_can_carry(answer: str, text: str) -> None:
     (refusal,) = Asked(answering(answer)).hooks.refusals(POD, GROUP).refusals
     assert refusal.message == text

@@ -17,9 +17,9 @@ from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.reservations import may_be_taken
 from berth.rules.reservation_fit import RESTRICTED
 from berth.rules.reservation_owners import PodIdentity
+from berth.rules.reservation_take_over import TAKE_OVER
 
 PROMISE: Final = "I30b"
-TAKE_OVER: Final = "take-over"
 Name = tuple[str, str]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from berth.contracts.base import Problem
-from berth.resources.amounts import Amounts, parse_amounts
+from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
 from berth.rules.scheduler_config.shapes import Args, Strict
 
@@ -57,16 +57,6 @@ class ElasticQuotaArgs(Args, frozen=True, kw_only=True):
     def revoke_interval_s(self) -> float:
         """How often that is looked for, in seconds."""
         return parse_duration_s(self.revoke_pod_interval)
-
-    @property
-    def default_max(self) -> Amounts:
-        """The ceiling of the default group."""
-        return parse_amounts(self.default_quota_group_max, "")[0]
-
-    @property
-    def system_max(self) -> Amounts:
-        """The ceiling of the system group."""
-        return parse_amounts(self.system_quota_group_max, "")[0]
 
 
 def problems_of(args: ElasticQuotaArgs, path: str) -> Iterator[Problem]:

@@ -6,15 +6,13 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from berth.contracts import names
 from berth.contracts.quota import PodCharge
 from berth.contracts.state import Pod
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.surcharges import Surcharges, surcharge_in
+from berth.placement_solver.core.surcharges import Surcharges
 from berth.resources.amounts import Amounts
-from berth.rules.quota_payer import charged, group_in, pays_for, uncharged
+from berth.rules.quota_payer import group_in, pays_for, uncharged
 from berth.transaction.book import Book
 
 
@@ -36,10 +34,6 @@ class Payers:
     def still(self, pod: Pod, payer: tuple[str, str] | None, charge: PodCharge | None) -> bool:
         """Whether this group would pay, and hooks say this."""
         return self.of(pod) == payer and self.surcharges.of(pod, payer) == charge
-
-    def charged_for(self, pod: Pod, payer: tuple[str, str] | None) -> Mapping[str, int]:
-        """What this group would pay for a pod that is not bound, as far as it is known."""
-        return charged(pod.template.requests, self.free_of(pod), surcharge_in(self.surcharges.of(pod, payer)))
 
     def charge(self, pod: Pod | None, paid: str) -> tuple[str, Amounts]:
         """Who pays, as `tree/name` (empty: nobody), and what of the request is charged to nobody.

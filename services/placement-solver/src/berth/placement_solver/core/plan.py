@@ -45,6 +45,11 @@ class Candidate(NamedTuple):
         return charged(self.cls.requests, self.uncharged, self.surcharge)
 
     @property
+    def of_min(self) -> Mapping[str, int]:
+        """What of it a min may promise: what hooks charge nobody lends, so only a max has a say in it."""
+        return charged(self.cls.requests, self.uncharged)
+
+    @property
     def surcharge(self) -> Mapping[str, int]:
         """What hooks charge for it beyond its request."""
         return surcharge_in(self.charge)

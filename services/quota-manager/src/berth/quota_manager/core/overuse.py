@@ -18,9 +18,11 @@ class Overuse:
     def __init__(self) -> None:
         self._over: set[str] = set()
 
-    def has_turned(self, group: Group) -> bool:
-        """Whether a group has come over its runtime, or back within it, since it was last looked at."""
-        is_over = not group.is_detached and bool(over(group.used, group.runtime))
+    def has_turned(self, group: Group, *, uses_runtime: bool) -> bool:
+        """Whether a group has come over its runtime, or back within it, since it was last looked at; its max stands for
+        what it has no runtime of, or for all of it."""
+        limits = {**group.spec.max, **group.runtime} if uses_runtime else group.spec.max
+        is_over = not group.is_detached and bool(over(group.used, limits))
         if is_over == (group.name in self._over):
             return False
         (self._over.add if is_over else self._over.discard)(group.name)

@@ -1,7 +1,7 @@
 """Calls hooks in threads of their own, and waits for an answer for a short time.
 
 A hook that does not come back in time is left to itself, and is not called again before it has come back: at most one
-thread hangs for each hook, and no round is held up by it for longer than one call may take.
+thread hangs for each hook. How long calls have taken is counted, so that a round stops asking when hooks are slow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from berth.quota_manager.core.hooks.answers import TEXT_LENGTH_MAX, Unusable
+from berth.quota_manager.core.hooks.answers import TEXT_LENGTH_MAX, Unusable, printable
 from berth.quota_manager.core.hooks.asking import NamedHook, Returned
 from berth.telemetry import counter, get_logger, histogram
 
@@ -30,6 +30,7 @@ class HookCalls:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
+        self._spent_s = 0.0
         self._workers: dict[str, _Worker] = {}
         self._said: dict[tuple[str, str], float] = {}
         weakref.finalize(self, _let_go, self._workers)
@@ -41,8 +42,14 @@ class HookCalls:
             worker = self._workers[hook.name] = _Worker(hook.name)
         began = time.perf_counter()
         answer = worker.ask(lambda: hook.functions[function](*arguments), self._limit_s)
-        CALLS.labels(hook.name, function).observe(time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self._spent_s += took_s
+        CALLS.labels(hook.name, function).observe(took_s)
         return answer
+
+    def spent_s(self) -> float:
+        """How many seconds calls have taken so far."""
+        return self._spent_s
 
     def failed(self, hook: NamedHook, function: str, problem: Unusable) -> None:
         """Count an answer that cannot be used, and say it now and then."""
@@ -67,7 +74,7 @@ class _Worker:
     def ask(self, work: Callable[[], object], limit_s: float) -> Returned | Unusable:
         if self._owes:
             if self._answers.empty():
-                return Unusable("has not come back from an earlier call")
+                return Unusable("has not come back from an earlier call", is_busy=True)
             self._answers.get()
             self._owes = False
         self._work.put(work)
@@ -99,6 +106,6 @@ def _outcome(work: Callable[[], object]) -> Returned | Unusable:
 
 def _text_of(error: BaseException) -> str:
     try:
-        return f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+        return printable(f"{type(error).__name__}: {error}")
     except Exception:
         return type(error).__name__

@@ -40,7 +40,7 @@ class StatusPace:
 
     def due(self, monotonic: float) -> list[str]:
         """Those who were held back and may be asked by now."""
-        return [name for name in self._held if monotonic - self._at.get(name, float("-inf")) >= PAUSE_S]
+        return [name for name in sorted(self._held) if monotonic - self._at.get(name, float("-inf")) >= PAUSE_S]
 
     def settle(self, name: str) -> None:
         """There is nothing to ask for any more."""

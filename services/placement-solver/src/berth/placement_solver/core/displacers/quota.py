@@ -120,7 +120,7 @@ class QuotaReclaim:
 
     def _is_promised(self, candidate: Candidate) -> bool:
         key = candidate.quota
-        return key is not None and self._quotas.is_promised(key, candidate.charged)
+        return key is not None and self._quotas.is_promised(key, candidate.of_min)
 
     def _may_displace(self, pod: Pod, key: Key) -> bool:
         there = self._ground.book.claims_on(pod.nominated) if pod.nominated in self._ground.nodes.rows else ()

@@ -9,7 +9,7 @@ for either, once nobody was found who leaves by himself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts.state import Pod
@@ -68,9 +68,7 @@ class QuotaReclaimByUnits:
             codes |= {reason.code for reason in each.reasons} - ({GANG} if refused.unit.needed else set())
         if not codes or codes & (OWN - {QUOTA}):
             return False
-        return QUOTA in codes or self._quotas.is_promised(
-            key, _asked(needed_of(refused.unit) or refused.unit.candidates)
-        )
+        return QUOTA in codes or self._is_promised(key, needed_of(refused.unit) or refused.unit.candidates)
 
     def propose(self, refused: Refused, asking: Asking) -> Proposal | Nobody:
         """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
@@ -136,14 +134,22 @@ class QuotaReclaimByUnits:
         victims = victims_of([*leaving, *(each.unit for each in more)])
         return Proposal(placements, victims, (), BY_QUOTA, self._giving.groups_of(victims))
 
+    def _is_promised(self, key: Key, members: Iterable[Candidate]) -> bool:
+        return self._quotas.is_promised(key, _sum(each.of_min for each in members))
+
     def _job(self, members: Sequence[Candidate], key: Key) -> _Job:
         leaving = tuple(self._giving.leaving(key[0]))
-        return _Job(tuple(members), key, _asked(members), any(each.non_preemptible for each in members), leaving)
+        return _Job(
+            tuple(members),
+            key,
+            _sum(each.charged for each in members),
+            any(each.non_preemptible for each in members),
+            leaving,
+        )
 
     def _lenders(self, job: _Job) -> Lenders:
         tree, own = job.key
-        is_promised = self._quotas.is_promised(job.key, job.asked)
-        groups = self._ground.charged.groups(tree) if is_promised else ()
+        groups = self._ground.charged.groups(tree) if self._is_promised(job.key, job.members) else ()
         used = self._giving.used(tree, job.leaving) if groups else {}
         return Lenders(self._quotas, tree, (name for name in groups if name != own), used)
 
@@ -229,12 +235,12 @@ def _payer_of(candidates: Sequence[Candidate]) -> Key | None:
     return payers.pop() if len(payers) == 1 else None
 
 
-def _asked(candidates: Iterable[Candidate]) -> dict[str, int]:
-    asked: dict[str, int] = {}
-    for each in candidates:
-        for name, amount in each.charged.items():
-            asked[name] = asked.get(name, 0) + amount
-    return asked
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+    return total
 
 
 def _uids(leaving: Iterable[Charged]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.nominations import units_of
 from berth.placement_solver.core.verify.view import View
+from berth.rules.quota_payer import charged
 from berth.transaction.claims import Claim
 
 Key: TypeAlias = tuple[str, str]
@@ -32,12 +33,14 @@ def reclaim_problems(
         return
     (own,) = payers
     asked: dict[str, int] = {}
+    of_min: dict[str, int] = {}
     for claim in claims:
         _take(asked, claim)
+        _add(of_min, charged(claim.amounts, claim.uncharged), 1)  # what hooks charge nobody lends
     waiting = [pod for claim in claims if isinstance(pod := view.book.seen(claim.name), Pod)]
     lowest = min((pod.template.priority for pod in waiting), default=None)
     groups = view.quotas.groups
-    is_promised = _is_within_min(asked, groups.get(own), promised(own))
+    is_promised = _is_within_min(of_min, groups.get(own), promised(own))
     lent: list[_Lent] = []
     for unit in units_of(victims, view):
         held_of: dict[Key, dict[str, int]] = {}

@@ -14,9 +14,10 @@ SHOWN_TEXT_LENGTH_MAX: Final = 128
 
 
 class Unusable(NamedTuple):
-    """What is wrong with an answer."""
+    """What is wrong with an answer. `is_busy`: it was not asked, for it is still at an earlier call."""
 
     why: str
+    is_busy: bool = False
 
 
 def read_charges(answer: object, resources: Collection[str]) -> Amounts | Unusable:
@@ -36,7 +37,7 @@ def read_refusal(answer: object) -> str | Unusable:
         return ""
     if not isinstance(answer, str):
         return Unusable(f"answers with {type(answer).__name__}, not with a text")
-    return _printable(answer)[:TEXT_LENGTH_MAX]
+    return printable(answer)[:TEXT_LENGTH_MAX]
 
 
 def read_shown(answer: object) -> dict[str, str] | Unusable:
@@ -53,14 +54,15 @@ def read_shown(answer: object) -> dict[str, str] | Unusable:
             return Unusable(f"shows {_short(name)} as {type(value).__name__}, not as a text or an integer")
         if isinstance(value, int) and abs(value) >= 1 << 63:
             return Unusable(f"shows {_short(name)} as an integer beyond 64 bits")
-        shown[_printable(name)] = _printable(str(value)[:SHOWN_TEXT_LENGTH_MAX])
+        shown[printable(name)] = printable(str(value)[:SHOWN_TEXT_LENGTH_MAX])
     return {name: shown[name] for name in sorted(shown)[:SHOWN_MAX]}
 
 
+def printable(text: str) -> str:
+    """What a message can carry, in one line: lone surrogates are no characters, and control characters none to read."""
+    sent = text.encode(errors="replace").decode()
+    return sent if sent.isprintable() else "".join(each if each.isprintable() else " " for each in sent)
+
+
 def _short(text: str) -> str:
-    return _printable(text[:TEXT_LENGTH_MAX])
-
-
-def _printable(text: str) -> str:
-    """What a message can carry: lone surrogates are no characters."""
-    return text.encode(errors="replace").decode()
+    return printable(text[:TEXT_LENGTH_MAX])

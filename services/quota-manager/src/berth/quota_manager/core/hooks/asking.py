@@ -35,21 +35,33 @@ Failed: TypeAlias = Callable[[NamedHook, str, Unusable], None]
 
 
 class Charge(NamedTuple):
-    """What hooks say of a class of pods by themselves. `has_failed`: one had no usable answer."""
+    """What hooks say of a class of pods by themselves. `has_failed`: one had no usable answer; `was_busy`: only since
+    it was still at an earlier call."""
 
     surcharge: Amounts
     refusals: tuple[HookRefusal, ...] = ()
     has_failed: bool = False
+    was_busy: bool = False
 
 
 class Hooks:
     """The hooks that are installed, in order of their names."""
 
-    def __init__(self, hooks: Sequence[NamedHook], call: Call, failed: Failed, *, fails_open: bool = False) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[NamedHook],
+        call: Call,
+        failed: Failed,
+        *,
+        fails_open: bool = False,
+        spent_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`spent_s` says how many seconds calls have taken so far."""
         self._hooks = sorted(hooks, key=lambda hook: hook.name)
         self._call = call
         self._failed = failed
         self._fails_open = fails_open
+        self.spent_s = spent_s
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
@@ -68,30 +80,30 @@ class Hooks:
         """What such a pod costs beyond its request."""
         surcharge: Amounts = {}
         refusals: list[HookRefusal] = []
-        has_failed = False
+        failures: list[Unusable] = []
         for hook in self._hooks:
             answer = self._ask(hook, CHARGES, (pod,))
             read = answer if isinstance(answer, Unusable) else read_charges(answer.answer, hook.resources)
             if isinstance(read, Unusable):
-                has_failed = True
+                failures.append(read)
                 refusals += self._fail(hook, CHARGES, read)
             else:
                 add_into(surcharge, read)
-        return Charge(clamped(surcharge), tuple(refusals), has_failed)
+        return Charge(clamped(surcharge), tuple(refusals), *_told(failures))
 
     def refusals(self, pod: HookedPod, group: HookedGroup) -> Charge:
         """Who refuses such a pod for this group."""
         refusals: list[HookRefusal] = []
-        has_failed = False
+        failures: list[Unusable] = []
         for hook in self._hooks:
             answer = self._ask(hook, REFUSES, (pod, group))
             read = answer if isinstance(answer, Unusable) else read_refusal(answer.answer)
             if isinstance(read, Unusable):
-                has_failed = True
+                failures.append(read)
                 refusals += self._fail(hook, REFUSES, read)
             elif read:
                 refusals.append(HookRefusal(hook=hook.name, message=read))
-        return Charge({}, tuple(refusals), has_failed)
+        return Charge({}, tuple(refusals), *_told(failures))
 
     def shown(self, group: HookedGroup) -> dict[str, dict[str, str]]:
         """What the quota of a group shows, by hook. One that fails shows nothing."""
@@ -113,3 +125,8 @@ class Hooks:
         if self._fails_open:
             return []
         return [HookRefusal(hook=hook.name, message=f"{function} failed: {problem.why}")]
+
+
+def _told(failures: Sequence[Unusable]) -> tuple[bool, bool]:
+    """Whether a hook has failed, and whether only since it was busy."""
+    return bool(failures), bool(failures) and all(each.is_busy for each in failures)

@@ -8,6 +8,7 @@ class stays while pods of it wait, and for some time after: its workload will ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from berth.contracts import names
@@ -21,8 +22,12 @@ from berth.rules.quota_payer import charged
 
 ASKED_AT_ONCE: Final = 256
 """So many questions are asked in one round; the others are asked in the next one."""
+ASKING_S: Final = 0.25
+"""Nor does one round go on asking once calls have taken so long: limits have to be published meanwhile."""
 RETRY_S: Final = 60.0
 """After this a class is asked about once more for which a hook has failed."""
+BUSY_RETRY_S: Final = 1.0
+"""And after this, where the hook was not asked because it was at another class: one slow class is not all of them."""
 IDLE_MAX: Final = 1000
 """Of so many classes without waiting pods is kept what was said."""
 SAYS_NOTHING: Final = Charge({})
@@ -125,12 +130,12 @@ class HookedClasses:
         for id_ in [id_ for id_ in self._retries if self._classes[id_].retry_at <= now]:
             del self._retries[id_]
             self._uncharged[id_] = self._unjudged[id_] = None
-        for id_ in _taken(self._uncharged):
+        for id_ in self._taken(self._uncharged):
             found = self._classes[id_]
             before = found.charge.surcharge if found.charge is not None else {}
             found.charge = self._hooks.charge(found.pod)
             self._changed[id_] = None
-            self._note(found, found.charge.has_failed, now)
+            self._note(found, found.charge, now)
             if found.charge.surcharge != before:
                 for key, (booking, booked) in found.pods.items():
                     book.put(key, booking, _with(booked, found.charge.surcharge))
@@ -147,7 +152,7 @@ class HookedClasses:
 
     def ask_refusals(self, group_of: Callable[[str], HookedGroup], now: float) -> None:
         """Ask whether pods are refused, for the group that would pay."""
-        for id_ in _taken(self._unjudged):
+        for id_ in self._taken(self._unjudged):
             found = self._classes[id_]
             payer = self._payer_of(found.pod) or ""
             group = group_of(payer) if payer else None
@@ -160,7 +165,7 @@ class HookedClasses:
             found.payer, found.group = payer, group
             found.refusals = self._hooks.refusals(found.pod, group) if group is not None else SAYS_NOTHING
             self._changed[id_] = None
-            self._note(found, found.refusals.has_failed, now)
+            self._note(found, found.refusals, now)
 
     def changes(self) -> Iterator[tuple[str, PodCharge | None]]:
         """By id of a class: what is said now, or None where nothing is any more; of those where it may be news."""
@@ -181,9 +186,19 @@ class HookedClasses:
         """What is said of each class."""
         return {id_: message for id_, each in self._classes.items() if (message := each.message) is not None}
 
-    def _note(self, found: _Class, has_failed: bool, now: float) -> None:
-        if has_failed:
-            found.retry_at = now + RETRY_S
+    def _taken(self, ids: dict[str, None]) -> Iterator[str]:
+        """Those that are asked about in this round."""
+        began_s = self._hooks.spent_s()
+        for id_ in list(islice(ids, ASKED_AT_ONCE)):
+            if self._hooks.spent_s() - began_s > ASKING_S:
+                return
+            del ids[id_]
+            yield id_
+
+    def _note(self, found: _Class, said: Charge, now: float) -> None:
+        if said.has_failed:
+            at = now + (BUSY_RETRY_S if said.was_busy else RETRY_S)
+            found.retry_at = max(at, found.retry_at) if found.id in self._retries else at
             self._retries[found.id] = None
 
     def _drop(self, id_: str) -> None:
@@ -208,13 +223,6 @@ def _places(pod: HookedPod) -> Iterator[tuple[str, str]]:
     label = pod.labels.get(names.LABEL_QUOTA_NAME)
     if label:
         yield NAMING, label
-
-
-def _taken(ids: dict[str, None]) -> list[str]:
-    taken = list(ids)[:ASKED_AT_ONCE]
-    for id_ in taken:
-        del ids[id_]
-    return taken
 
 
 def _with(booked: Booked, surcharge: Amounts) -> Booked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from berth.contracts.codec import decode
@@ -37,7 +37,7 @@ class PublishedCharges:
             self._doubted.add(key)
         self._put(key, message)
 
-    def writes(self, classes: HookedClasses | None, present: Iterable[str], *, everything: bool) -> Changes:
+    def writes(self, classes: HookedClasses | None, present: Collection[str], *, everything: bool) -> Changes:
         """What to put under which key (None: delete). `present` are the keys that are there."""
         wanted: dict[str, PodCharge | None] = {}
         if everything:
@@ -49,10 +49,9 @@ class PublishedCharges:
             wanted |= {charge_key(id_): message for id_, message in classes.changes()}
             wanted |= {key: classes.said_of(key.removeprefix(_PREFIX)) for key in sorted(self._doubted)}
         self._doubted.clear()
-        there = set(present)
         changes: dict[str, PodCharge | None] = {}
         for key, message in wanted.items():
-            if self.messages.get(key) != message or (message is None and key in there):
+            if self.messages.get(key) != message or (message is None and key in present):
                 changes[key] = message
                 self._put(key, message)
         return changes

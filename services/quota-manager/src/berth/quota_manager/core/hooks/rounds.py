@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Final
 
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ class Hooking:
         if self.classes.has_questions:
             self._on_news()
 
-    def writes(self, present: Iterable[str], *, everything: bool) -> Changes:
+    def writes(self, present: Collection[str], *, everything: bool) -> Changes:
         """What to put under which key of QUOTA (None: delete)."""
         return self.published.writes(self.classes, present, everything=everything)
 
