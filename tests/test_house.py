@@ -40,7 +40,7 @@ SPECIALISTS = {
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
-INPUTS = {"auditor": {"lists"}}
+INPUTS = {"auditor": {"lists"}, "quota-manager": {"hooks"}}
 """What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}

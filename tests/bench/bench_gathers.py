@@ -2,9 +2,9 @@
 
 Solver, verifier and the writing of decisions are the product's; the ledger is one in memory that judges each batch by
 its expected sequences. Each round places a gang, eight a node or one a node (more messages than one batch takes, so
-the plan is staged), and gives everything back. Compared within one run: the same gang without a place in the network
-(the baseline). A part of the cluster is taken at random. Prints the CPU time of one gang in milliseconds; asserts
-nothing.
+the plan is staged), and gives everything back. Garbage is collected as in the service. Compared within one run: the
+same gang without a place in the network (the baseline). A part of the cluster is taken at random. Prints the CPU time
+of one gang in milliseconds; asserts nothing.
 
     python tests/bench/bench_gathers.py [--rounds 100] [--nodes 16384] [--taken 0.3]
 """
@@ -27,6 +27,7 @@ from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.verified import VerifiedSolver
+from berth.runtime.process import freeze_garbage_collection, tune_garbage_collection
 from berth.testing.builders import GI, pod
 from berth.testing.feed import Feed
 
@@ -120,6 +121,8 @@ async def run(options: argparse.Namespace) -> None:
     """All kinds, one after the other, on one cluster."""
     feed = cluster(options.nodes, options.taken, random.Random(1))
     verifier = Verifier(feed.reader)  # type: ignore[arg-type]
+    tune_garbage_collection()
+    freeze_garbage_collection()
     print(f"gang of {MEMBERS}, {options.nodes} nodes in three layers, {options.taken:.0%} of them partly taken")
     print(f"{'':<28}{'p50 ms':>9}{'p99 ms':>9}{'solved p50':>12}")
     for title, share, gathers in (

@@ -42,9 +42,9 @@ SENTENCES = {
     "plans nothing until cluster-writer has raised the epoch",
     "R16": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
     "consumer, and every few seconds while that delivers",
-    "R17": "A step's request names the uid and the version of the claim or volume that was judged. The bind is sent on "
-    "a view that shows what the steps are for: each claim bound, to the volume that was decided or made for it. What a "
-    "step has done belongs to the claim and is not undone: who plans the pod next takes it as it is",
+    "R17": "A step's request names the uid and the version of the claim, volume or pod that was judged. The bind is "
+    "sent on a view that shows what the steps are for: each claim bound, to the volume that was decided or made for "
+    "it. What a step has done belongs to the claim and is not undone: who plans the pod next takes it as it is",
 }
 
 

@@ -6,6 +6,7 @@ import json
 import random
 from typing import Final
 
+from tests.simulation.owned import SET_LABEL, replicas
 from tests.simulation.workload import (
     BLOCK,
     GANG_LABEL,
@@ -46,11 +47,20 @@ def draw(rng: random.Random, size: Size) -> list[Timed]:
     return crowd(rng, size) if rng.random() < 0.5 else []
 
 
-def crowd(rng: random.Random, size: Size) -> list[Timed]:
+def displacing(rng: random.Random, size: Size) -> list[Timed]:
+    """Sets of low pods that fill the nodes, and gangs of high priority that must lie in one domain."""
+    done = crowd(rng, size, rank="high", gangs=size.gangs)
+    for number in range(size.sets):
+        made = replicas(f"set-{number}", 4, PodRequest(2_000, 2_048), {SET_LABEL: f"set-{number}"}, "low")
+        done.append(Timed(rng.uniform(0.0, 3.0), Create(made)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def crowd(rng: random.Random, size: Size, rank: str = "", gangs: int = GANGS) -> list[Timed]:
     """Some gangs, nodes that move to another block for a while or for good, layers that change now and then."""
     done: list[Timed] = [Timed(0.0, Create(topology()))]
-    for number in range(GANGS):
-        done += _gang(rng, size, f"lies-{number}")
+    for number in range(gangs):
+        done += _gang(rng, size, f"lies-{number}", rank)
     for number in range(size.nodes):
         if rng.random() < 0.25:
             at_s = rng.uniform(0.0, size.end_s)
@@ -70,7 +80,7 @@ def _moved(number: int, labels: dict[str, str]) -> Change:
     return Change("Node", f"node-{number}", {"metadata": {"labels": labels}})
 
 
-def _gang(rng: random.Random, size: Size, name: str) -> list[Timed]:
+def _gang(rng: random.Random, size: Size, name: str, rank: str) -> list[Timed]:
     """By PodGroup or by annotations; it must lie in a spine, in a block, or on one node, sometimes in pairs."""
     rule: Json = {"layer": rng.choice(LAYERS), "strategy": "MustGather"}
     rules = [rule, {"layer": LAYERS[2], "strategy": "PreferGather", "podCountMultiple": 2}]
@@ -97,6 +107,8 @@ def _gang(rng: random.Random, size: Size, name: str) -> list[Timed]:
     for member in range(members):
         ranked = {**notes, names.ANNOTATION_GANG_TOPOLOGY_INDEX: str(member)}
         pod = pod_manifest(f"{name}-{member}", request, namespace=NAMESPACE, labels=pod_labels, annotations=ranked)
+        if rank:
+            pod["spec"]["priorityClassName"] = rank
         done.append(Timed(at_s + rng.uniform(0.0, 2.0), Create(pod)))
     if rng.random() < 0.5:
         gone_s = at_s + rng.uniform(5.0, 60.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -155,13 +155,13 @@ class Nats(SimNats):
 
 
 class Kube(SimKube):
-    """The API server; the observer hears which pods Berth itself deletes, and for whom it looks."""
+    """The API server; the observer hears which pods Berth itself deletes or evicts, and for whom it looks."""
 
     observer: Observer
 
     def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
         """See `SimKube.serve`; users do not come this way."""
-        self.observer.by_berth(verb == "delete")
+        self.observer.by_berth(verb in ("delete", "evict"))
         if verb == "get" and target.path.plural in ("pods", "reservations"):
             self.observer.looked(target.path.namespace, target.path.name)
         try:
@@ -187,6 +187,8 @@ class Harness:
     """A node with an agent, in some runs."""
     rights: Mapping[str, Rights] = field(default_factory=dict)
     """What each user of the bus may do."""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What services are told by their environment, by name."""
 
 
 def build(
@@ -195,7 +197,7 @@ def build(
     replicas: Mapping[str, int],
     *,
     log_level: Level,
-    specs: Iterable[ServiceSpec] = SPECS,
+    specs: Sequence[ServiceSpec] = SPECS,
     machine: Machine | None = None,
     controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
@@ -233,6 +235,7 @@ def build(
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
     harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, rights)
+    harness.settings = {spec.name: spec.environ for spec in specs}
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]

@@ -29,13 +29,7 @@ def draw(rng: random.Random, size: Size) -> list[Timed]:
 
 def always(rng: random.Random, size: Size) -> list[Timed]:
     """The profile and all that comes with it."""
-    tree = rng.choice(("", "pool-tree"))
-    done = [
-        Timed(0.0, Create(_profile(tree, KINDS[0]))),
-        Timed(0.0, Create(_group(tree or made_tree(NAMESPACE, PROFILE)))),
-    ]
-    for number in range(size.nodes):
-        done += _labels(rng, size, f"node-{number}")
+    done = made(rng, size, rng.choice(("", "pool-tree")))
     for number in range(PODS):
         done += _pod(rng, size, number)
     if rng.random() < 0.3:
@@ -43,6 +37,17 @@ def always(rng: random.Random, size: Size) -> list[Timed]:
         done.append(Timed(at_s, Change("ElasticQuotaProfile", PROFILE, {"spec": _selects(KINDS[1])})))
     elif rng.random() < 0.2:
         done.append(Timed(rng.uniform(5.0, size.end_s * 0.7), Delete("ElasticQuotaProfile", PROFILE, 0)))
+    return done
+
+
+def made(rng: random.Random, size: Size, tree: str) -> list[Timed]:
+    """The profile, a group of its tree, and nodes of which some change their pool."""
+    done = [
+        Timed(0.0, Create(_profile(tree, KINDS[0]))),
+        Timed(0.0, Create(_group(tree or made_tree(NAMESPACE, PROFILE)))),
+    ]
+    for number in range(size.nodes):
+        done += _labels(rng, size, f"node-{number}")
     return done
 
 

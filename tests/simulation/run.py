@@ -36,6 +36,7 @@ from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
 from tests.simulation.settled.endings import Endings
+from tests.simulation.settled.told import StatusWrites
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
@@ -133,7 +134,7 @@ def _run(
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
-    endings = Endings(harness)
+    endings, writes = Endings(harness), StatusWrites(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
     injector.plan(strikes)
@@ -164,6 +165,7 @@ def _run(
     violations += odd_errors(harness.journal.errors)
     violations += beyond(harness.rights, harness.observer.verdicts)
     violations += [f"untimely end: {text}" for text in endings.untimely]
+    violations += [f"told {text}" for text in writes.too_often]
     violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(
         seed=seed,

@@ -55,7 +55,7 @@ def test_a_profile_runs_fresh_seeds_that_have_it(name: str, asked: list[list[int
 
 
 def test_all_are_a_run_of_each_profile(asked: list[list[int]]) -> None:
-    assert command.of_profiles(options("all", seeds=8)) == 0
+    assert command.of_profiles(options("all", seeds=max(map(len, PROFILES.values())))) == 0
     kinds = [[kind_of(seed)[0] for seed in seeds] for seeds in asked]
     assert [set(each) for each in kinds] == [set(situations) for situations in PROFILES.values()]
 

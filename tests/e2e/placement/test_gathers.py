@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from tests.e2e.corner import Corner
-from tests.e2e.objects import NETWORKS, NODES, Json
+from tests.e2e.objects import NETWORKS, NODES, PODS, Json
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
+from berth.cli.commands.gang import ask_gangs
 from berth.contracts import names
+from berth.contracts.gang_question import GangQuestion
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
@@ -38,13 +40,13 @@ async def network(corner: Corner) -> None:
     await corner.create(NETWORKS, manifest)
 
 
-async def gang(corner: Corner, name: str, members: int, layer: str) -> list[str]:
+async def gang(corner: Corner, name: str, members: int, layer: str, **spec: Any) -> list[str]:
     notes = {
         names.ANNOTATION_GANG_NAME: name,
         names.ANNOTATION_GANG_MIN: str(members),
         **asked(layer),
     }
-    return [await corner.pod(f"{name}-{at}", {"cpu": "1"}, annotations=notes) for at in range(members)]
+    return [await corner.pod(f"{name}-{at}", {"cpu": "1"}, annotations=notes, **spec) for at in range(members)]
 
 
 async def test_a_gang_goes_into_one_domain_and_the_status_shows_it(whole: Whole, corner: Corner) -> None:
@@ -75,3 +77,40 @@ async def test_a_layer_that_is_none_is_refused_by_its_field(corner: Corner) -> N
     await network(corner)
     members = await gang(corner, "odd", 2, "Rack")
     await corner.refused(members[0], "gatherStrategy[0].layer")
+
+
+async def test_others_leave_for_a_gang_in_the_one_domain_that_takes_it(whole: Whole, corner: Corner) -> None:
+    for name, spine, block in (("a", "s1", "b1"), ("b", "s1", "b2"), ("c", "s2", "b3"), ("d", "s2", "b3")):
+        await corner.node(name, cpu="1", labels={SPINE: spine, BLOCK: block})
+    await network(corner)
+    high = f"{corner.namespace}-high"
+    manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}}
+    await corner.create("/apis/scheduling.k8s.io/v1/priorityclasses", {**manifest, "value": 1_000})
+    lows = []
+    for at in range(4):
+        pod = corner.manifest(f"low-{at}", {"cpu": "1"})
+        pod["metadata"]["finalizers"] = ["example.com/hold"]
+        await corner.create(PODS.format(corner.namespace), pod)
+        lows.append(f"low-{at}")
+    on = {pod["metadata"]["name"]: pod["spec"]["nodeName"][-1] for pod in await corner.bound(*lows)}
+    members = await gang(corner, "near", 2, "Block", priorityClassName=high)
+
+    async def leaving() -> list[str]:
+        items = await whole.items(PODS.format(corner.namespace))
+        found = [pod["metadata"]["name"] for pod in items if pod["metadata"].get("deletionTimestamp")]
+        return found if len(found) == 2 else []
+
+    await until(leaving, "two that are being deleted")
+    victims = await leaving()
+    assert {on[name] for name in victims} == {"c", "d"}
+    answer = await ask_gangs(whole.bus, GangQuestion(namespace=corner.namespace, name="near"))
+    assert answer is not None
+    (view,) = answer.gangs
+    assert sorted(view.victims) == sorted(f"{corner.namespace}/{name}" for name in victims)
+    assert {node[-1] for node in view.nominated.values()} == {"c", "d"}
+    for name in victims:
+        await corner.delete_pod(name)
+    for name in lows:
+        await whole.patch(f"{PODS.format(corner.namespace)}/{name}", {"metadata": {"finalizers": None}})
+    placed = await corner.bound(*members)
+    assert {pod["spec"]["nodeName"][-1] for pod in placed} == {"c", "d"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
-from tests.e2e.objects import devices_of, note
+from tests.e2e.objects import PODS, RESERVATIONS, devices_of, note
+from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
@@ -75,4 +77,71 @@ async def test_a_reservation_of_gpus_keeps_its_cards(whole: Whole, corner: Corne
     await corner.refused("third", "Insufficient gpu devices")
     (owner,) = await corner.bound(await corner.pod("owner", request, labels={"owner": "r"}))
     assert devices_of(owner)[0]["minor"] != devices_of(other)[0]["minor"]
+    await check_capacity(whole)
+
+
+async def test_a_reservation_takes_over_a_pod_that_runs_and_keeps_what_it_leaves(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("n", cpu="8", gpus=2)
+    await corner.until_counted(node, 2)
+    (runs,) = await corner.bound(await corner.pod("runs", {"cpu": "6", "nvidia.com/gpu": "1"}, labels={"owner": "r"}))
+    name = await corner.reservation(
+        "r",
+        {"cpu": "8", "nvidia.com/gpu": "2"},
+        ttl="1h",
+        allocateOnce=False,
+        allocatePolicy="Restricted",
+        preAllocation=True,
+    )
+    reservation = await corner.phase(name, "Available")
+    assert [each["name"] for each in reservation["status"]["currentOwners"]] == ["runs"]
+    taken = await corner.see("runs")
+    note_of_it = json.loads(note(taken, names.ANNOTATION_RESERVATION_ALLOCATED))
+    assert note_of_it == {"name": name, "uid": reservation["metadata"]["uid"]}
+    assert {each["minor"] for each in devices_of(runs)} < {each["minor"] for each in devices_of(reservation)}
+    await check_capacity(whole)
+    await corner.delete_pod("runs")
+    await corner.pod("stranger", {"cpu": "2"})
+    await corner.refused("stranger", "Insufficient cpu")
+    await corner.bound(await corner.pod("owner", {"cpu": "6"}, labels={"owner": "r"}))
+
+
+async def test_a_reservation_that_takes_over_pods_has_to_be_restricted(corner: Corner) -> None:
+    await corner.node("n", cpu="2")
+    name = await corner.reservation("r", {"cpu": "1"}, ttl="1h", preAllocation=True)
+
+    async def is_refused() -> bool:
+        status = (await corner.whole.call("GET", f"{RESERVATIONS}/{name}")).get("status") or {}
+        said = [each.get("message") or "" for each in status.get("conditions") or ()]
+        return any("spec.preAllocation" in text for text in said)
+
+    await until(is_refused, "a refusal that names the field")
+
+
+async def test_a_placeholder_hands_its_place_over(whole: Whole, corner: Corner) -> None:
+    await corner.node("n", cpu="4")
+    owners = json.dumps([{"labelSelector": {"matchLabels": {"owner": "held"}}}])
+    notes = {names.ANNOTATION_RESERVATION_OWNERS: owners}
+    labels = {names.LABEL_OPERATING_MODE: "Reservation"}
+    await corner.bound(await corner.pod("holds", {"cpu": "3"}, labels=labels, annotations=notes))
+    await corner.pod("stranger", {"cpu": "2"})
+    await corner.refused("stranger", "Insufficient cpu")
+    path = f"{PODS.format(corner.namespace)}/holds"
+    ready = {"type": "Ready", "status": "True"}
+    await whole.patch(f"{path}/status", {"status": {"phase": "Running", "conditions": [ready]}})  # as a kubelet says
+    await corner.pod("user", {"cpu": "3"}, labels={"owner": "held"})
+
+    async def holders() -> list[dict[str, Any]]:
+        items = await whole.items(PODS.format(corner.namespace))
+        return [pod for pod in items if pod["metadata"]["name"] == "holds"]
+
+    async def leaves() -> bool:
+        return all(pod["metadata"].get("deletionTimestamp") for pod in await holders())
+
+    await until(leaves, "the placeholder to leave")
+    for pod in await holders():
+        assert json.loads(note(pod, names.ANNOTATION_RESERVATION_CURRENT_OWNER))["name"] == "user"
+        assert not (await corner.see("user"))["spec"].get("nodeName")
+        await corner.delete_pod("holds")  # where no kubelet says that it has ended
+    await corner.bound("user")
+    assert await holders() == []
     await check_capacity(whole)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.corner import Corner
-from tests.e2e.objects import RESERVATIONS, Json
+from tests.e2e.objects import PODS, RESERVATIONS, Json
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
+
+from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 SCHEDULES = "/apis/scheduling.berth.sh/v1alpha1/reservationschedules"
 ALWAYS = "0 0 * * *"
+LENT = {names.LABEL_RESERVATION_IGNORED: "true"}
 
 
-def schedule(corner: Corner, name: str, **spec: str) -> Json:
+def schedule(corner: Corner, name: str, priority: int | None = None, **spec: str) -> Json:
     """One whose window is open the whole day, for pods labelled `owner: <name>`."""
     template = corner.manifest("template", {"cpu": "2"})
+    if priority is not None:
+        template["spec"]["priority"] = priority
     reservation = {
         "template": {"metadata": {"namespace": corner.namespace}, "spec": template["spec"]},
         "owners": [{"labelSelector": {"matchLabels": {"owner": name}}}],
@@ -48,6 +53,12 @@ async def shown(whole: Whole, name: str, used_percent: int | None = None) -> Jso
     return await until(look, f"the status of {name}")
 
 
+async def leaving_or_gone(corner: Corner, name: str) -> bool:
+    """Whether the pod is being deleted, or was."""
+    status, pod = await corner.whole.try_call("GET", f"{PODS.format(corner.namespace)}/{name}")
+    return status == 404 or "deletionTimestamp" in pod["metadata"]
+
+
 async def test_a_window_has_its_reservation_and_a_price(whole: Whole, corner: Corner) -> None:
     await corner.node("n", cpu="4")
     made = schedule(corner, "w")
@@ -71,6 +82,28 @@ async def test_a_window_has_its_reservation_and_a_price(whole: Whole, corner: Co
         assert reservation["spec"]["expires"] == window["end"]
         assert window["amountHours"]["cpu"] == "48"
         assert status["lastMade"] == window["start"]
+    finally:
+        await whole.call("DELETE", f"{SCHEDULES}/{name}")
+
+
+@pytest.mark.parametrize(("displaces", "priority", "labels"), [("Borrowers", None, LENT), ("LowerPriority", 1_000, {})])
+async def test_who_has_to_leave_when_a_window_begins(
+    whole: Whole, corner: Corner, displaces: str, priority: int | None, labels: dict[str, str]
+) -> None:
+    await corner.node("n", cpu="4")
+    await corner.bound(await corner.pod("in-the-way", {"cpu": "4"}, labels=labels))
+    made = schedule(corner, "w", priority, displaces=displaces)
+    name = made["metadata"]["name"]
+    await corner.create(SCHEDULES, made)
+    try:
+        (window,) = (await shown(whole, name))["windows"]
+
+        await until(lambda: leaving_or_gone(corner, "in-the-way"), "the pod leaves for the window")
+        # Where no kubelet says that it has ended.
+        now = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        await whole.try_call("DELETE", f"{PODS.format(corner.namespace)}/in-the-way", now)
+        await corner.phase(window["reservation"], "Available")
+        assert "cpu" in (await whole.why("", window["reservation"])).facts["holds"]
     finally:
         await whole.call("DELETE", f"{SCHEDULES}/{name}")
 

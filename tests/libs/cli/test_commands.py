@@ -37,7 +37,7 @@ def _nothing_is_running(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
 # --- usage -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["up", "status", "why", "node", "watch", "demo", "replay"])
+@pytest.mark.parametrize("command", ["up", "status", "why", "gang", "node", "reservation", "watch", "demo", "replay"])
 def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     told = capsys.readouterr().out
@@ -52,6 +52,8 @@ def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest
         ["why"],
         ["why", "a/b/c"],
         ["why", "a/b", "-n", "c"],
+        ["gang", "a/b/c"],
+        ["gang", "a/b", "-n", "c"],
         ["node"],
         ["node", "a/b"],
         ["node", "node/"],
@@ -78,7 +80,7 @@ def test_wrong_usage_ends_with_2_and_says_why(arguments: list[str], capsys: pyte
     assert captured.err + captured.out
 
 
-@pytest.mark.parametrize("arguments", [["status"], ["why", "a"], ["node", "a"], ["watch"]])
+@pytest.mark.parametrize("arguments", [["status"], ["why", "a"], ["node", "a"], ["reservation"], ["watch"]])
 def test_with_nothing_running_they_say_what_to_do(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == EXIT_USAGE
     assert "berth up" in capsys.readouterr().err

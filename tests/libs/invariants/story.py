@@ -230,6 +230,8 @@ class Story:
         if made.reservation_uid:
             reference = {"name": made.reservation, "uid": made.reservation_uid}
             notes[names.ANNOTATION_RESERVATION_ALLOCATED] = msgspec.json.encode(reference).decode()
+        if made.loans:
+            notes[names.ANNOTATION_BORROWED] = msgspec.json.encode(made.loans).decode()
         spec: dict[str, Any] = {"nodeName": made.node}
         if devices:
             # As if it had asked for them all along: a note counts for no more than that.

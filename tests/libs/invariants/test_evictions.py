@@ -267,6 +267,15 @@ def test_nobody_leaves_for_half_a_gang(story: Story) -> None:
     assert story.broken == ["I34"]
 
 
+def test_members_of_a_gang_may_have_what_was_left_for_each_other(story: Story) -> None:
+    """Both are decided together, whatever was left for which of them."""
+    plan = job(story, "low")
+    evict(story, "low", plan)
+    story.delete("pods", "low")
+    story.place("mate", gang=GangRef(name="default/job", size=2))
+    assert "I11d" not in story.broken
+
+
 @pytest.mark.parametrize(("looked_at", "broken"), [(("high", "mate"), []), (("high",), ["I34"])])
 def test_somebody_looks_at_all_of_a_gang_before_the_first_leaves(
     story: Story, looked_at: tuple[str, ...], broken: list[str]

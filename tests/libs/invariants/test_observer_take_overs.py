@@ -10,7 +10,10 @@ from tests.libs.invariants.stage import stage
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names
-from berth.contracts.ledger import Allocation, Decision, Step
+from berth.contracts.ledger import Allocation, Decision, Step, Victim
+from berth.rules.eviction_notes import Mark, mark_note
+from berth.rules.preemption import BY_HAND_OVER
+from berth.rules.reservation_operating import current_owner_note
 
 PROMISE = "I30b"
 
@@ -128,3 +131,42 @@ def test_what_must_not_be(fault: Callable[[Story], None]) -> None:
     story = stage()
     fault(story)
     assert PROMISE in story.broken
+
+
+def hands_over(story: Story, notes: dict[str, str], labels: dict[str, str]) -> None:
+    """A pod leaves for another one as a placeholder."""
+    story.pod("holds")
+    story.change("pods", "holds", {"metadata": {"labels": labels, "annotations": notes}})
+    story.place("holds", "n1")
+    story.bind("holds")
+    story.pod("user")
+    story.change("pods", "user", {"metadata": {"labels": {"app": "db"}}})
+    victim = Victim(namespace="default", name="holds", uid="uid-holds", version=story.version, node="n1")
+    plan = story.place("user", "n1", nominates=True, victims=[victim], eviction_reason=BY_HAND_OVER)
+    note = mark_note(Mark(plan, "default/user", "uid-user", BY_HAND_OVER))
+    story.change("pods", "holds", {"metadata": {"annotations": note}})
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": BY_HAND_OVER}
+    story.change("pods", "holds", {"status": {"conditions": [condition]}})
+    story.change("pods", "holds", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
+OWNED = {names.ANNOTATION_RESERVATION_OWNERS: '[{"labelSelector":{"matchLabels":{"app":"db"}}}]'}
+OF_ANOTHER = {names.ANNOTATION_RESERVATION_OWNERS: '[{"labelSelector":{"matchLabels":{"app":"web"}}}]'}
+HOLDS = {names.LABEL_OPERATING_MODE: "Reservation"}
+SAYS = current_owner_note("default", "user", "uid-user")
+
+
+@pytest.mark.parametrize(
+    ("notes", "labels", "broken"),
+    [
+        ({**OWNED, **SAYS}, HOLDS, []),
+        ({**OWNED, **SAYS}, {}, [PROMISE]),
+        (OWNED, HOLDS, [PROMISE]),
+        ({**OF_ANOTHER, **SAYS}, HOLDS, [PROMISE]),
+    ],
+    ids=["as it is meant", "no placeholder", "unsaid", "of another"],
+)
+def test_who_hands_over(notes: dict[str, str], labels: dict[str, str], broken: list[str]) -> None:
+    story = stage()
+    hands_over(story, notes, labels)
+    assert story.broken == broken

@@ -96,6 +96,13 @@ def test_who_leaves_together_is_as_important_as_the_most_important_of_them() -> 
     assert to_revoke({"cpu": 1}, {"cpu": 3}, [gang, (single,)]) == [gang]
 
 
+def test_a_pod_that_leaves_alone_or_with_its_gang_counts_once() -> None:
+    spared, other = (Charged(pod(f"m{at}", at), "q", {"cpu": 2}) for at in (0, 9))
+    gang, single = (other, spared), Charged(pod("single", 5), "q", {"cpu": 1})
+    revoked = to_revoke({"cpu": 0}, {"cpu": 5}, [(spared,), gang, (single,)])
+    assert {each.pod.name for unit in revoked for each in unit} == {"m0", "m9", "single"}
+
+
 def test_the_default_group_is_left_alone() -> None:
     other = Charged(pod(priority=1), DEFAULT_GROUP, {})
     assert not may_leave_within(5, DEFAULT_GROUP, other)

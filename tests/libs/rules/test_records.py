@@ -12,7 +12,7 @@ from msgspec import structs
 
 from berth.contracts import names
 from berth.contracts.grants import COUNT, CPU, VF, ZONE, device, function, one
-from berth.contracts.ledger import Grant
+from berth.contracts.ledger import Grant, Loan
 from berth.contracts.state import Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
 from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.records import registry
@@ -326,10 +326,12 @@ BOUND = Bound(
     "p1",
     (device("gpu", 10, {names.GPU_CORE: 100}), device("gpu", 2, {names.GPU_CORE: 50})),
     quota="tree/group",
+    surcharge={"licences.example.com/seat": 1500},
     reservation="r",
     reservation_uid="u",
     gang="ml/train",
     gang_size=3,
+    loans=(Loan(reservation="l", reservation_uid="v", amounts={"cpu": 1}),),
     uuids={("gpu", "10"): "GPU-10"},
     template=PodTemplate(
         requests={names.GPU_CORE: 150},
@@ -350,7 +352,26 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
     assert json.loads(written[names.ANNOTATION_CONTAINER_DEVICES]).keys() == {"a"}
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
+    assert registry.BORROWED.read(written) == BOUND.loans
+    assert registry.QUOTA.read_surcharge(written) == BOUND.surcharge
     assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("", {}),
+        ("{", {}),
+        ("7", {}),
+        ('{"a.example/x":"x"}', {}),
+        ('{"a.example/x":-1}', {}),
+        ('{"a.example/x":"0"}', {}),
+        ('{"a.example/x":1e400}', {}),
+        ('{"a.example/x":"2k","b.example/y":-1}', {"a.example/x": 2000}),
+    ],
+)
+def test_of_a_surcharge_what_can_be_read_counts(text: str, amounts: dict[str, int]) -> None:
+    assert registry.QUOTA.read_surcharge({names.ANNOTATION_QUOTA_SURCHARGE: text}) == amounts
 
 
 @pytest.mark.parametrize("name", names_of_records())

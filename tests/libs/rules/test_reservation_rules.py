@@ -16,6 +16,7 @@ from berth.contracts.kube import (
     ReservationOwner,
 )
 from berth.rules.reservation_matchable import reservation_matchable
+from berth.rules.reservation_operating import placeholder_matchable
 from berth.rules.reservation_owners import OWNERS_MAX, PodIdentity, compile_owners
 from berth.testing.vectors import cases
 
@@ -40,6 +41,10 @@ def test_owner_vector(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("reservation/matchable"))
 def test_matchable_vector(case: dict[str, Any]) -> None:
     given = case["given"]
+    if given["kind"] == "Pod":
+        is_able = placeholder_matchable(phase=given["phase"], ready=given["ready"], node=given["nodeName"])
+        assert is_able is case["expect"]["matchable"]
+        return
     answer = reservation_matchable(
         phase=given["phase"],
         node=given.get("nodeName", ""),

@@ -24,6 +24,7 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         .port(80)
         .label(names.LABEL_QUOTA_PREEMPTIBLE, "false")
         .annotation(names.ANNOTATION_QUOTA, "/team")
+        .annotation(names.ANNOTATION_QUOTA_SURCHARGE, '{"licences.example.com/seat":"2"}')
         .annotation(names.ANNOTATION_RESERVATION_ALLOCATED, '{"name":"r","uid":"uid-r"}')
         .set(plan="plan-1")
         .on("n1", grants)
@@ -40,6 +41,7 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         basis=1,
         allocation=allocation_of(bound.template.requests, grants),
         quota="/team",
+        surcharge={"licences.example.com/seat": 2},
         non_preemptible=True,
         reservation_uid="uid-r",
         host_ports=["0.0.0.0/TCP/80"],
@@ -51,6 +53,7 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
     noted = claims.of_pod(bound, accepts=lambda uid: uid == "uid-r")
     assert noted.takes_as(read)
     assert not noted.is_ours
+    assert noted.charged == {**bound.template.requests, "licences.example.com/seat": 2}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,7 @@ FILLED = claims.Claim(
     uncharged={names.CPU: 100},
     paid="/team",
     loans=(Loan(reservation="l", reservation_uid="uid-l", amounts={names.CPU: 1}),),
+    surcharge={"licences.example.com/seat": 1},
 )
 """No field has its default value."""
 

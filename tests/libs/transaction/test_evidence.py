@@ -149,3 +149,44 @@ def test_no_note_takes_more_of_cards_than_the_request(text: str, percent: int, d
         names.GPU_MEMORY_RATIO,
         names.GPU_MEMORY,
     }
+
+
+def lender(node: str = "n", cpu: int = 8000) -> Reservation:
+    return Reservation(name="r", uid="uid-r", version=1, node=node, phase="Available", allocatable={names.CPU: cpu})
+
+
+def borrowing(text: str, *, asks: bool = True) -> Pod:
+    wants = pod("b").requests(cpu=3000).annotation(names.ANNOTATION_BORROWED, text)
+    return (wants.label(names.LABEL_RESERVATION_IGNORED, "true") if asks else wants).on("n").build(5)
+
+
+def borrowed(*amounts: int, uid: str = "uid-r") -> str:
+    return json.dumps([{"reservation": "r", "reservation_uid": uid, "amounts": {names.CPU: each}} for each in amounts])
+
+
+def test_what_is_borrowed_is_known_without_a_decision_whatever_is_seen_first() -> None:
+    book = book_with(borrowing(borrowed(2000)))
+    (claim,) = book.claims_on("n")
+    assert claim.loans == ()
+    book.see_reservation(("", "r"), lender())
+    (loan,) = book.claims_of(("default", "b"))[0].loans
+    assert loan.amounts == {names.CPU: 2000}
+    book.see_reservation(("", "r"), None)
+    assert book.claims_of(("default", "b"))[0].loans == ()
+
+
+def test_a_note_of_loans_counts_within_the_request_on_the_lenders_node_and_for_who_asks_to_borrow() -> None:
+    def lent(seen: Pod, reservation: Reservation) -> list[int]:
+        book = Book()
+        book.see_reservation(("", "r"), reservation)
+        book.see_pod((seen.namespace, seen.name), seen)
+        return [loan.amounts[names.CPU] for loan in book.claims_of(("default", "b"))[0].loans]
+
+    assert lent(borrowing(borrowed(2000, 2000, 2000)), lender()) == [2000, 1000]
+    assert lent(borrowing(borrowed(9000)), lender()) == [3000]
+    assert lent(borrowing(borrowed(-1)), lender()) == []
+    assert lent(borrowing(borrowed(2000)), lender("elsewhere")) == []
+    assert lent(borrowing(borrowed(2000), asks=False), lender()) == []
+    assert lent(borrowing(borrowed(2000, uid="another")), lender()) == []
+    for text in ("{", "[1]", "x" * 1_000_000):
+        assert lent(borrowing(text), lender()) == []

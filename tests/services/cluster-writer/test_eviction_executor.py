@@ -283,6 +283,28 @@ async def test_a_cordoned_node_ends_the_nomination_once_the_view_is_certain(benc
     assert "given up waits: node n is cordoned" in bench.events.told
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_open"),
+    [(None, True), (Answer(0, reason="Timeout"), True), (Answer(409), False)],
+    ids=["landed", "no answer", "failed"],
+)
+async def test_who_is_let_go_is_known_until_it_shows(bench, answer, is_open):
+    """A gang that has a newer plan does not begin meanwhile: the attempt of a member is not what the view says."""
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.pod("late", 0, "n", cpu="15")
+    bench.show()
+    if answer is not None:
+        bench.api.policies["patch waits"] = answer
+    await bench.executor.turn()
+    uid = bench.cluster.book.pods["default", "waits"].uid
+    assert (uid in bench.executor.letting_go) == is_open
+    bench.api.policies.clear()
+    bench.now_s += 30
+    await bench.turn(2)
+    assert not bench.executor.letting_go
+
+
 async def test_a_place_that_others_hold_ends_the_nomination_before_anybody_dies(bench):
     bench.nominate("waits", "low")
     await bench.turn(2)

@@ -13,12 +13,13 @@ from tests.services.worlds.solver.bench import SolverBench
 
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Loan
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver import metrics
 from berth.rules.preemption import BY_OWNER
 from berth.testing.builders import PodBuilder, pod
+from berth.transaction.book import Book
 
 PRIORITY = 100
 
@@ -183,6 +184,20 @@ async def test_strangers_gain_nothing_by_a_borrower_that_leaves(run: Any, solvin
     assert nomination(run, "high") is None
 
 
+def rebuilt(book: Book) -> Book:
+    """As who has read STATE alone knows it: LEDGER is lost."""
+    made = Book()
+    for name, seen in book.pods.items():
+        made.see_pod(name, seen)
+    for name, reservation in book.reservations.items():
+        made.see_reservation(name, reservation)
+    return made
+
+
+def loans_in(book: Book) -> dict[str, tuple[Loan, ...]]:
+    return {claim.uid: claim.loans for claim in book.claims() if claim.is_bound and claim.loans}
+
+
 kinds = st.sampled_from(["borrower", "borrower", "owner", "plain"])
 waves = st.lists(
     st.lists(st.tuples(kinds, st.integers(1, 5), st.integers(0, 5)), min_size=1, max_size=4), min_size=1, max_size=4
@@ -243,6 +258,7 @@ def test_the_verifier_agrees_and_nodes_hold_what_is_kept(
                         )
                         kept += max(0, each.amounts[names.CPU] - used - lent)
                 assert pods_take + kept <= 8000
+            assert loans_in(rebuilt(run.cluster.book)) == loans_in(run.cluster.book)
         assert metrics.REJECTED_PLANS._value.get() == rejected
 
     asyncio.run(scenario())

@@ -310,3 +310,38 @@ async def test_who_is_on_the_way_to_its_node_is_made_to_leave_once_it_is_there(r
     bench.clock.time += 20
     await bench.until_idle()
     assert len(victims(run, "mine")) == 1
+
+
+async def test_in_which_order_victims_are_found_does_not_matter(run: Any, bench: SolverBench) -> None:
+    """One leaves the node, and another one that is less important and larger leaves for the limit above: the group is
+    over its runtime when the smaller one begins, not once the larger one has left."""
+    run.node("n0", cpu=4000)
+    run.node("n1", cpu=4000, unschedulable=True)
+    limits(run, "top", runtime=2, most=2, is_parent=True)
+    limits(run, "owner", promised=2, runtime=2, parent="top", ancestors=["top"])
+    limits(run, "borrower", runtime=2, parent="top", ancestors=["top"])
+    limits(run, "stranger", runtime=3)
+    run.pod(charged(sized("near", "borrower", 1, priority=5), "borrower", "n0"))
+    run.pod(charged(sized("beside", "stranger", 3), "stranger", "n0"))
+    run.pod(charged(sized("far", "borrower", 4, priority=0), "borrower", "n1"))
+    run.pod(sized("mine", "owner", 1))
+    await bench.until_idle()
+    assert victims(run, "mine") == ["far", "near"]
+
+
+async def test_what_a_pod_is_nominated_to_its_group_does_not_use_yet(run: Any, bench: SolverBench) -> None:
+    """A group gives back nothing while what it really uses is within its runtime."""
+    run.node("n0", cpu=4000)
+    run.node("n1", cpu=1000)
+    limits(run, "group", runtime=3)
+    limits(run, "owner", promised=1, runtime=1)
+    run.pod(pod("low").requests(cpu=4000).on("n0"))
+    run.pod(charged(sized("kept", "group", 1), "group", "n1"))
+    run.pod(sized("high", "group", 2, priority=9))
+    await bench.until_idle()
+    assert nomination(run, "high") is not None
+    limits(run, "group", runtime=1)
+    run.pod(sized("mine", "owner", 1))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert nomination(run, "mine") is None

@@ -7,6 +7,7 @@ import sys
 import time
 
 import msgspec
+from prometheus_client import REGISTRY
 from tests.services.worlds.quota.world import DEADLINE_S, eventually
 
 from berth.bus.port import Committed, Write
@@ -14,7 +15,8 @@ from berth.contracts import names
 from berth.contracts.codec import decode, encode
 from berth.contracts.event import ObjectRefused
 from berth.contracts.ledger import AccountStamp
-from berth.contracts.subjects import account_key, namespaced_key, pod_key, quota_account, quota_key
+from berth.contracts.quota_question import QuotaAnswer, QuotaQuestion
+from berth.contracts.subjects import account_key, namespaced_key, pod_key, question_subject, quota_account, quota_key
 
 
 async def test_runtimes_follow_demand(world):
@@ -37,6 +39,28 @@ async def test_runtimes_follow_demand(world):
     await eventually(lambda: world.groups.runtime("a") is None, "a is gone")
     revisions = [group.revision for key, group in world.groups.history if group and key == quota_key("", "b")]
     assert revisions == sorted(revisions)
+
+
+async def test_people_are_told_how_the_groups_stand(world):
+    world.node("n")
+    world.quota("a", minimum=4000)
+    world.quota("b", minimum=4000)
+    world.pod("p", quota="a", cpu=6000)
+    world.complete()
+    await world.start()
+    await eventually(lambda: world.groups.runtime("a") == 6000, "a borrows")
+    subject = question_subject("quota-manager", "quota")
+    (raw,) = await world.bus.ask_all(subject, encode(QuotaQuestion(name="a")), wait_s=1.0)
+    answer = decode(raw, QuotaAnswer)
+    assert (answer.ready, [each.name for each in answer.groups]) == (True, ["a"])
+    assert (answer.groups[0].runtime, answer.groups[0].waiting) == ({"cpu": 6000}, 1)
+    labels = {"name": "a", "resource": "cpu", "tree": "", "is_parent": "false", "parent": ""}
+    shown = REGISTRY.get_sample_value
+    assert shown("scheduler_elastic_quota_spec", {**labels, "field": "min"}) == 4000
+    assert shown("scheduler_elastic_quota_status", {**labels, "field": "runtime"}) == 6000
+    world.state.delete(namespaced_key("elasticquota", "ns", "a"))
+    await eventually(lambda: world.groups.runtime("a") is None, "a is gone")
+    assert shown("scheduler_elastic_quota_status", {**labels, "field": "runtime"}) is None
 
 
 async def test_nothing_is_published_from_half_a_view(world):

@@ -12,12 +12,13 @@ from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
 from tests.simulation.planted import in_gathers as gathers
+from tests.simulation.planted import in_hooks as hooks
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
-from tests.simulation.planted import in_pools, in_reservations, run_profiles
+from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -149,6 +150,9 @@ PLANTED: Final[dict[str, Bug]] = {
         writer.taken_over_unnoted,
         run_profiles.TAKEN_OVER,
     ),
+    "handed to anybody": Bug(
+        "a placeholder leaves for whoever waits", solver.handed_over_to_anybody, run_profiles.HANDED_OVER
+    ),
     "lent": Bug("who is protected borrows what is reserved and idle", solver.lent_to_anybody, run_profiles.BORROWED),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "expires early": Bug(
@@ -214,7 +218,30 @@ PLANTED: Final[dict[str, Bug]] = {
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
+    "beyond the min": Bug(
+        "others leave for one whose group's min promises it nothing", in_reclaim.beyond_the_min, run_profiles.LENT_BACK
+    ),
+    "given by anybody": Bug(
+        "groups give what they use within their runtime", in_reclaim.from_anybody, run_profiles.LENT_BACK
+    ),
     "pool ignored": Bug("pods of a tree go to nodes outside its pool", in_pools.pool_ignored, run_profiles.POOLED),
+    "share unread": Bug(
+        "a group may use its max, whatever its runtime is", in_pools.share_unread, run_profiles.WANDERING
+    ),
+    "moved alone": Bug(
+        "a group that moves leaves what runs in it where it was", in_pools.moved_alone, run_profiles.WANDERING
+    ),
+    "parents unchecked": Bug(
+        "the runtimes of groups above bind nobody, although they are to",
+        in_pools.parents_unchecked,
+        run_profiles.SWITCHED,
+    ),
+    "surcharge uncounted": Bug(
+        "what hooks charge counts against no max", hooks.surcharge_uncounted, run_profiles.SEATED
+    ),
+    "surcharge unwritten": Bug(
+        "a bind does not say what hooks have charged", hooks.surcharge_unwritten, run_profiles.SEATED
+    ),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(
         "a card is swapped under its minor, and nobody looks at its name",
@@ -263,6 +290,17 @@ PLANTED: Final[dict[str, Bug]] = {
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
+    "told at once": Bug(
+        "the status of a Reservation is written whenever it is another one",
+        in_reservations.told_at_once,
+        run_profiles.BUSY_BOOKING,
+    ),
+    "loans unwritten": Bug(
+        "a bind does not say what its pod borrows", in_reservations.loans_unwritten, run_profiles.LENT_AND_LOSS
+    ),
+    "loans forgotten": Bug(
+        "only the decision of a pod says what it borrows", in_reservations.loans_forgotten, run_profiles.LENT_AND_LOSS
+    ),
     "displaced for nobody": Bug(
         "pods leave for Reservations of which nobody has said that they may",
         in_reservations.anybody_leaves,

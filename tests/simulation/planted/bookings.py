@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator
 from typing import Final
 
 from tests.simulation import schedules
@@ -14,9 +16,10 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 TTLS_S: Final = (5, 15, 30)
-PRIORITY: Final = 100
 SHARE: Final = PodRequest(500, 512, 1, 500)
 """Half a card."""
+PRIORITY: Final = 100
+SMALL: Final = PodRequest(100, 64, 0)
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -50,19 +53,6 @@ def borrowed(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
-def displacing(rng: random.Random, size: Size) -> list[Timed]:
-    """Most of them say by their priority that others have to leave, some of the others may only be lent."""
-    done = borrowed(rng, size)
-    for timed in done:
-        made = timed.action.manifest if isinstance(timed.action, Create) else {}
-        if made.get("kind") == "Reservation" and rng.random() < 0.7:
-            pod = made["spec"]["template"]["spec"]
-            made["spec"]["template"]["spec"] = {**pod, "priority": PRIORITY}
-    for number in range(2):
-        done += schedules.one(rng, size, number)
-    return sorted(done, key=lambda timed: timed.at_s)
-
-
 def taken_over(rng: random.Random, size: Size) -> list[Timed]:
     """Restricted ones that take over pods which run, two of them the same ones; those end meanwhile, are deleted, or
     are followed by others that use what they leave."""
@@ -77,6 +67,28 @@ def taken_over(rng: random.Random, size: Size) -> list[Timed]:
             if not notes:
                 done.append(Timed(at_s + rng.uniform(0.0, 15.0), Delete("Pod", name, rng.choice((0, 30)))))
         done.append(Timed(at_s, Create(_taking(rng, f"taker-{number}", group))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def handed_over(rng: random.Random, size: Size) -> list[Timed]:
+    """Placeholders of a card, half of them with a user that comes later, among pods that want the same cards."""
+    done = crowd(rng, size)
+    for number in range(size.reservations):
+        at_s, group = rng.uniform(1.0, size.end_s - 20.0), f"group-{number}"
+        owners = json.dumps([{"labelSelector": {"matchLabels": {OWNER_LABEL: group}}}])
+        notes = {names.ANNOTATION_RESERVATION_OWNERS: owners}
+        labels = {names.LABEL_OPERATING_MODE: "Reservation"}
+        name, place = f"placeholder-{number}", rng.choice((CARD, CARD, SHARE))
+        holder = pod_manifest(name, place, namespace=NAMESPACE, labels=labels, annotations=notes)
+        done.append(Timed(at_s, Create(holder)))
+        if rng.random() < 0.6:
+            wants = {DURATION: f"{rng.uniform(3, 12):.1f}s"}
+            if rng.random() < 0.3:
+                wants[names.ANNOTATION_RESERVATION_AFFINITY] = json.dumps({"name": name})
+            whose = {OWNER_LABEL: group}
+            user = pod_manifest(f"{name}-user", CARD, namespace=NAMESPACE, labels=whose, annotations=wants)
+            done.append(Timed(at_s + rng.uniform(0.5, 15.0), Create(user)))
+        done.append(Timed(at_s + rng.uniform(6.0, 40.0), Delete("Pod", name, rng.choice((0, 30)))))
     return sorted(done, key=lambda timed: timed.at_s)
 
 
@@ -98,6 +110,64 @@ def _taking(rng: random.Random, name: str, group: str) -> Json:
             "preAllocationPolicy": {"mode": "Default", "enableMultiple": rng.random() < 0.5},
         },
     }
+
+
+def lent_for_long(rng: random.Random, size: Size) -> list[Timed]:
+    """Reservations that last, who comes for some of them, and borrowers of whom some stay."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation":
+            made["spec"]["ttl"] = "1h"
+        elif made and made["metadata"]["name"].startswith("borrower-") and rng.random() < 0.5:
+            del made["metadata"]["annotations"][DURATION]
+    return done
+
+
+def busy(rng: random.Random, size: Size) -> list[Timed]:
+    """One Reservation, and users who come and go all the time."""
+    made: Json = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "busy"},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": SMALL.spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: "busy"}}}],
+            "ttl": "1h",
+            "allocateOnce": False,
+        },
+    }
+    done = [Timed(1.0, Create(made))]
+    for number in range(size.singles):
+        notes = {DURATION: f"{rng.uniform(1, 3):.1f}s"}
+        user = pod_manifest(
+            f"user-{number}", SMALL, namespace=NAMESPACE, labels={OWNER_LABEL: "busy"}, annotations=notes
+        )
+        done.append(Timed(rng.uniform(3.0, size.end_s), Create(user)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def displacing(rng: random.Random, size: Size) -> list[Timed]:
+    """Most of them say by their priority that others have to leave, some of the others may only be lent."""
+    done = borrowed(rng, size)
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Reservation" and rng.random() < 0.7:
+            pod = made["spec"]["template"]["spec"]
+            made["spec"]["template"]["spec"] = {**pod, "priority": PRIORITY}
+    for number in range(2):
+        done += schedules.one(rng, size, number)
+    return sorted([*done, *_late_owners(rng, done)], key=lambda timed: timed.at_s)
+
+
+def _late_owners(rng: random.Random, done: list[Timed]) -> Iterator[Timed]:
+    """Owners of higher priority than the users whom they find in their Reservation."""
+    for timed in done:
+        made = timed.action.manifest if isinstance(timed.action, Create) else {}
+        if made.get("kind") == "Pod" and made["metadata"]["name"].endswith("-user-0") and rng.random() < 0.7:
+            meta = {**made["metadata"], "name": f"{made['metadata']['name']}-late"}
+            late = {**made, "metadata": meta, "spec": {**made["spec"], "priority": PRIORITY}}
+            yield Timed(timed.at_s + rng.uniform(1.0, 4.0), Create(late))
 
 
 def bookings(rng: random.Random, size: Size) -> list[Timed]:

@@ -8,9 +8,27 @@ from unittest.mock import patch
 from tests.simulation.planted.in_writer import together
 
 from berth.placement_solver.core.displacers import reservations
+from berth.reservation_manager.core.pacing import StatusPace
 from berth.rules import reservation_displaces
+from berth.rules.records.borrowed import Borrowed
+from berth.transaction.owners import Owners
 
 Planted = AbstractContextManager[object]
+
+
+def told_at_once() -> Planted:
+    """The status of a Reservation is written whenever it is another one."""
+    return patch.object(StatusPace, "admit", lambda *_, **__: True)
+
+
+def loans_unwritten() -> Planted:
+    """A bind does not say what its pod borrows."""
+    return patch.object(Borrowed, "write", lambda *_: {})
+
+
+def loans_forgotten() -> Planted:
+    """Without the decision nobody believes what a pod borrows."""
+    return patch.object(Owners, "lends", lambda *_: False)
 
 
 def anybody_leaves() -> Planted:

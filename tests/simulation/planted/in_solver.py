@@ -25,12 +25,14 @@ from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core import borrowing
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
+from berth.placement_solver.core.displacers import placeholders
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas, limits_anything
 from berth.placement_solver.core.take_overs import placing
+from berth.placement_solver.core.verify import hand_overs, verifier
 from berth.placement_solver.core.verify import reservations as verify_reservations
-from berth.placement_solver.core.verify import verifier
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.readiness import Readiness
 from berth.placement_solver.tidying import Tidying
@@ -74,6 +76,16 @@ def taken_over_again() -> Planted:
     return stack
 
 
+def handed_over_to_anybody() -> Planted:
+    """Whoever waits has any pod leave that says whose placeholder it is."""
+    stack = ExitStack()
+    for module in (placeholders, hand_overs):
+        stack.enter_context(patch.object(module, "why_not_handed_over", lambda *_: ""))
+    anybody = lambda self, pod: sorted(self._names.values())  # noqa: E731
+    stack.enter_context(patch.object(Placeholders, "may_serve", anybody))
+    return stack
+
+
 def lent_to_anybody() -> Planted:
     """Who is protected may borrow as well."""
     stack = ExitStack()
@@ -86,11 +98,11 @@ def stages_expect_what_is_read() -> Planted:
     """A later stage is written down when it is sent."""
 
     async def staged(
-        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]
+        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int], texts: Any
     ) -> Outcome:
         outcome = Outcome("lost")
         for number, (entry, part) in enumerate(zip(self._entries(plan, parts), parts, strict=True), 1):
-            *writes, last = committing.plan_batch(self._view, entry, part, revisions)
+            *writes, last = committing.plan_batch(self._view, entry, part, revisions, texts=texts)
             before = outcome.sequence
             outcome = await self._send(plan, [*writes, last._replace(expected=before)])
             if outcome.status != "committed":
@@ -285,9 +297,9 @@ def terminating_holds_nothing() -> Planted:
     """A pod with a deletion timestamp holds no capacity, although its containers still run."""
     real = Book._work_out
 
-    def work_out(self: Book, name: Name) -> tuple[Claim, ...]:
+    def work_out(self: Book, name: Name, *more: Any) -> tuple[Claim, ...]:
         seen = self.seen(name)
-        return () if seen is not None and getattr(seen, "deleting", False) else real(self, name)
+        return () if seen is not None and getattr(seen, "deleting", False) else real(self, name, *more)
 
     read_pod = ClusterView._read_pod
 

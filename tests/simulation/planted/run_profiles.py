@@ -10,10 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, inside, lending, mates, owned, picking, volumes
+from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, shares, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
-from tests.simulation.planted.bookings import bookings, borrowed, displacing, restricted, taken_over, windows
+from tests.simulation.planted.bookings import (
+    bookings,
+    borrowed,
+    busy,
+    displacing,
+    handed_over,
+    lent_for_long,
+    restricted,
+    taken_over,
+    windows,
+)
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
@@ -55,6 +65,11 @@ def two_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
 def watched_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
     """The same, and the auditor looks on."""
     return {**two_solvers_and_an_agent(rng), "auditor": 1}
+
+
+def watched_solvers(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work, and the auditor looks on."""
+    return {SOLVER: 2, "auditor": 1}
 
 
 SHORT: Final = RunProfile(
@@ -219,7 +234,51 @@ API_TROUBLE: Final = replace(
     whole_s=45.0,
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
+WANDERING: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=170),
+    cluster=shares.cluster,
+    actions=shares.crowd,
+    replicas=two_solvers,
+    faults=every(9.0, late(f"{SOLVER}:berth_quota", 1.0), trouble.nothing),
+)
+"""Groups that share by runtime, and one that moves between parents and trees with what runs in it."""
+SWITCHED: Final = replace(
+    WANDERING,
+    replicas=watched_solvers,
+    environ={
+        "quota-manager": {
+            "BERTH_QUOTA_IGNORE_OVERHEAD": "true",
+            "BERTH_QUOTA_IGNORE_TERMINATING": "true",
+            "BERTH_QUOTA_CHECK_PARENTS": "true",
+            "BERTH_QUOTA_DEFAULT_GROUP": "false",
+        }
+    },
+)
+"""The same, with the switches of quota-manager that change who pays and how much."""
+CAPPED: Final = replace(
+    WANDERING,
+    replicas=watched_solvers,
+    environ={"quota-manager": {"BERTH_QUOTA_RUNTIME": "false", "BERTH_QUOTA_SCALE_MIN": "false"}},
+)
+"""The same, where the max alone is the limit."""
 POOLED: Final = replace(SHORT, size=Size(nodes=6, singles=40), actions=users.pooled)
+SEATED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=90),
+    actions=hooked.seated,
+    replicas=two_solvers,
+    faults=every(
+        6.0,
+        late(f"{SOLVER}:berth_quota", 2.0),
+        late(f"{SOLVER}:berth_ledger", 1.5),
+        trouble.killed(SOLVER),
+        trouble.killed("quota-manager"),
+    ),
+    environ=hooked.ENVIRON,
+    constants={"berth.quota_manager.hooks.loading.entry_points": hooked.installed},
+)
+"""Pods that cost what a hook says."""
 WINDOWS: Final = replace(
     SHORT,
     end_s=130.0,
@@ -230,6 +289,14 @@ WINDOWS: Final = replace(
 )
 RESTRICTED: Final = replace(BOOKINGS, actions=restricted)
 BORROWED: Final = replace(BOOKINGS, actions=borrowed)
+BUSY_BOOKING: Final = replace(BOOKINGS, size=Size(nodes=1, singles=120), actions=busy)
+LENT_AND_LOSS: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=20, reservations=10),
+    actions=lent_for_long,
+    faults=every(9.0, trouble.ledger_remade, trouble.killed(SOLVER), start_s=12.0),
+)
+"""Capacity is lent while LEDGER is lost."""
 DISPLACING: Final = replace(
     BOOKINGS,
     end_s=130.0,
@@ -243,6 +310,12 @@ TAKEN_OVER: Final = replace(
     BOOKINGS,
     size=Size(nodes=2, singles=30, reservations=16),
     actions=taken_over,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+)
+HANDED_OVER: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=30, reservations=16),
+    actions=handed_over,
     faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
 )
 WEAR: Final = replace(SHORT, actions=users.wear)
@@ -282,6 +355,13 @@ GANG_EVICTIONS: Final = replace(
     actions=RunProfile.actions,
 )
 """Gangs leave for others, and others for gangs, while that is interrupted."""
+GATHERED_EVICTIONS: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=6, singles=0, sets=12, gangs=8),
+    cluster=owned.cluster,
+    actions=gathers.displacing,
+)
+"""Others leave for gangs that must lie in one domain of the network, while that is interrupted."""
 EVICTIONS_HELD_UP: Final = replace(
     EVICTIONS,
     size=Size(nodes=2, sets=7, singles=24),
@@ -292,6 +372,16 @@ EVICTIONS_HELD_UP: Final = replace(
 )
 HALVED_GANGS: Final = replace(EVICTIONS, size=Size(nodes=2, sets=7, gangs=24), actions=owned.halved)
 """Others leave for gangs that lose a member meanwhile."""
+LENT_BACK: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=3, sets=6, gangs=3, singles=18),
+    cluster=lenders.cluster,
+    actions=lenders.actions,
+    environ={SOLVER: {"BERTH_SCHEDULER_CONFIG_FILE": lenders.CONFIGURATION}},
+    end_s=100.0,
+    whole_s=110.0,
+)
+"""What quota groups have lent comes back, on demand and by the timer, while that is interrupted."""
 EVICTIONS_AND_LOSS: Final = replace(
     EVICTIONS,
     size=Size(nodes=4, singles=60),

@@ -53,6 +53,7 @@ def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:
     yield from cores.topologies(harness, counts)
     yield from quotas.groups(harness, facts, counts)
     yield from reserved.capacities(harness, facts, counts)
+    yield from reserved.loans(harness, counts)
 
 
 def _promised(promise: str, texts: Iterable[str]) -> list[str]:

@@ -14,15 +14,17 @@ from typing import Final
 import msgspec
 from tests.services.worlds.quota.definition import Asking, Figures, solve
 from tests.simulation.harness import Harness
+from tests.simulation.hooked import SEAT, seats_of
 from tests.simulation.settled.held import GROUPS, labels, messages, objects
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
 from berth.invariants import Counts
 from berth.invariants.facts import Facts, amounts_of
-from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
+from berth.resources.amounts import Amounts, add, add_into, subtract_from, without_zeros
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
-from berth.rules.quota_payer import payer_of
+from berth.rules.quota_payer import charged, payer_of, pays_for, uncharged
+from berth.rules.records.registry import QUOTA
 from berth.simcluster.store.objects import Obj
 
 SHARED_BY_DEFAULT: Final = ("cpu", "memory")
@@ -61,12 +63,14 @@ def groups(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     counted, unowned = count(harness, facts)
     counts.judged("I8", len(counted))
     total, figures = _total(harness, unowned), {}
+    scales_min = _is_on(harness, "BERTH_QUOTA_SCALE_MIN")
     for tree in sorted({group.tree for group in counted.values()} - {""}):
         own = [group for group in counted.values() if group.tree == tree]
         top = next((group.total for group in own if group.total), {})
         subtract_from(total, top)
-        figures |= solve([_asking(group, counted) for group in own], top)
-    figures |= solve([_asking(group, counted) for group in counted.values() if not group.tree], total)
+        figures |= solve([_asking(group, counted) for group in own], top, scales_min=scales_min)
+    in_default = [_asking(group, counted) for group in counted.values() if not group.tree]
+    figures |= solve(in_default, total, scales_min=scales_min)
     for name, group in sorted(counted.items()):
         used = without_zeros(_used(name, counted))
         if used != group.shown:
@@ -76,7 +80,7 @@ def groups(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
 
 
 def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
-    published = messages(harness.nats, buckets.QUOTA, QuotaGroup)
+    published = messages(harness.nats, buckets.QUOTA, QuotaGroup, "group.")
     for key in sorted(published):
         if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
             yield f"QUOTA shows {key}, of which there is no ElasticQuota"
@@ -85,7 +89,10 @@ def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mappin
         if said is None:
             yield f"QUOTA shows no group {name}"
             continue
-        runtime = {key: figures[name].runtime.get(key, most) for key, most in group.most.items()}
+        shared = {key: amount for key, amount in figures[name].runtime.items() if key != SEAT}
+        runtime = dict(group.most)
+        if _is_on(harness, "BERTH_QUOTA_RUNTIME"):
+            runtime = {key: shared.get(key, most) for key, most in group.most.items()}
         asked = without_zeros(figures[name].request)
         is_so = (group.parent, group.least, group.most, sorted(group.most), runtime, asked)
         says = (said.parent, said.min, said.max, said.limits, said.runtime, said.request)
@@ -94,6 +101,11 @@ def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mappin
         ):
             if here != there:
                 yield f"QUOTA, group {name}: {what} is {here}, shown as {there}"
+
+
+def _is_on(harness: Harness, setting: str) -> bool:
+    """A switch of quota-manager that is on unless it is told otherwise."""
+    return harness.settings.get("quota-manager", {}).get(setting) != "false"
 
 
 def _noted(counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
@@ -120,21 +132,38 @@ def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
         )
         for obj in objs
     }
+    for group in found.values():
+        group.tree = _tree(group, found)
+    rules = harness.observer.capacity.rules
     payers = QuotaMap(
-        QuotaClaim(obj.meta["name"], obj.meta["namespace"], parse_namespaces(obj.meta.get("annotations") or {})[0])
-        for obj in objs
+        (
+            QuotaClaim(obj.meta["name"], obj.meta["namespace"], parse_namespaces(obj.meta.get("annotations") or {})[0])
+            for obj in objs
+        ),
+        uses_default=rules.uses_default,
     )
     unowned: Amounts = {}
     for seen in facts.pods.values():
-        if not seen.is_live:
+        if not seen.is_live or not pays_for(rules, is_deleting=seen.is_deleting):
             continue
         paid = seen.annotations.get(names.ANNOTATION_QUOTA, "") if seen.node else ""
-        group = found.get(payer_of(payers, paid, seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0]) or "")
-        if group is not None:
-            add_into(group.asked, seen.amounts)
-        if seen.node:
-            add_into(unowned if group is None else group.held, seen.amounts)
+        name = payer_of(payers, paid, seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0])
+        more = QUOTA.read_surcharge(seen.annotations) if seen.node else seats_of(seen.labels)
+        amounts = add(charged(seen.amounts, uncharged(rules, seen.overhead)), more)
+        payer = found.get(name or "")
+        if payer is not None:
+            add_into(payer.asked, amounts)
+        if seen.node and name is not None:
+            add_into(unowned if payer is None else payer.held, amounts)
     return found, unowned
+
+
+def _tree(group: Counted, counted: Mapping[str, Counted]) -> str:
+    """The tree that it names, else that of the nearest group above which names one."""
+    above: Counted | None = group
+    while above is not None and not above.tree:
+        above = counted.get(above.parent)
+    return above.tree if above is not None else ""
 
 
 def _annotation(obj: Obj, annotation: str) -> Amounts:

@@ -13,16 +13,19 @@ from typing import Any, Final
 
 from tests.simulation.harness import Harness
 from tests.simulation.laws import Pardon
-from tests.simulation.settled.held import SCHEDULING, messages, objects
+from tests.simulation.settled.held import SCHEDULING, entries, labels, messages, objects
 
-from berth.contracts import buckets, subjects
+from berth.contracts import buckets, names, subjects
+from berth.contracts.codec import decode
 from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import Pod, Reservation
 from berth.invariants import Counts
-from berth.invariants.facts import ENDED, Facts, Seen, amounts_of
+from berth.invariants.facts import ENDED, Facts, Seen, amounts_of, read_loans
 from berth.resources.amounts import Amounts, add_into, without_zeros
 from berth.rules.durations import parse_duration_s
 from berth.simcluster.store.objects import Obj
 from berth.testing.simulation.world import EPOCH_S
+from berth.transaction.book import Book
 
 MANAGER: Final = "reservation-manager"
 LAG_S: Final = 10.0
@@ -74,6 +77,30 @@ def capacities(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
             yield from _capacity(name, obj, capacity)
         yield from _users(name, obj, users.get(obj.uid, []))
     yield from (f"RESERVATION shows {key}, which is not there" for key in published)
+
+
+def loans(harness: Harness, counts: Counts) -> Iterator[str]:
+    """What a reader of STATE alone believes that pods borrow, otherwise than their binds say: LEDGER may be lost."""
+    book = Book()
+    for key, (_, value) in entries(harness.nats, buckets.STATE).items():
+        kind, _, rest = key.partition(".")
+        if kind == "pod":
+            namespace, name = subjects.parts(rest)
+            book.see_pod((namespace, name), decode(value, Pod))
+        elif kind == "reservation":
+            book.see_reservation(("", subjects.unescape(rest)), decode(value, Reservation))
+    nodes = {obj.uid: _status(obj).get("nodeName") for obj in objects(harness, SCHEDULING, "reservations").values()}
+    for key, obj in objects(harness, "", "pods").items():
+        node = obj.data["spec"].get("nodeName")
+        said = read_loans(obj.meta.get("annotations") or {}) if node and _status(obj).get("phase") not in ENDED else []
+        said = [loan for loan in said if nodes.get(loan.reservation_uid) == node]
+        if not said or labels(obj).get(names.LABEL_RESERVATION_IGNORED) != "true":
+            continue
+        counts.judged("I8")
+        namespace, _, name = key.partition("/")
+        believed = [loan for claim in book.claims_of((namespace, name)) for loan in claim.loans]
+        if believed != said:
+            yield f"pod {key} borrows {said}, and STATE alone shows {believed}"
 
 
 def ends_at(obj: Obj) -> float:

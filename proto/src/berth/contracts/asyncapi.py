@@ -31,6 +31,7 @@ digits and `-` stand for themselves, a dot is `_`, the empty name `=`, any other
 that begin with `$KV.` are keys of a JetStream key-value bucket, best read with your client's key-value functions."""
 _PARAMETERS = {
     "account": "What a commit is charged to, several tokens: node.<name>, quota.<tree>.<group> or reservation.<name>.",
+    "class": "Which pods hooks are asked about at once, a hash of what they see of them.",
     "epoch": "Number of the ledger's life.",
     "group": "Name of a quota group.",
     "id": "Identifier of a plan.",

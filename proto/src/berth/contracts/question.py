@@ -9,7 +9,8 @@ from berth.contracts.ledger import DeviceGrant, Grant
 class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.question.v1"):
     """Why is this pod where it is, or nowhere? An empty namespace asks about a Reservation.
 
-    `kind` asks about something else than a pod: `gang`, `quota` (its `namespace` is the tree) or `node`.
+    `kind` asks about something else than a pod: `gang`, `quota` (its `namespace` is the tree), `node`, or
+    `reservations`, all of them (without a name).
     """
 
     namespace: str

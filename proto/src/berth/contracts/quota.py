@@ -12,12 +12,15 @@ class QuotaRules(Part, frozen=True, kw_only=True):
     Without `uses_default` only pods that name a group belong to one. `ignores_overhead`: the overhead of a pod is
     charged to no group. `ignores_terminating`: nobody pays for a pod from the moment its deletion is asked for.
     `checks_parents`: the runtime of every group above binds, too, and not its max alone.
+    `hooks` names the plug-ins that have a say in what a pod costs its group: where there are any, a pod that is not
+    bound is charged and refused as the `PodCharge` of its class says, and waits until there is one.
     """
 
     uses_default: bool = True
     ignores_overhead: bool = False
     ignores_terminating: bool = False
     checks_parents: bool = False
+    hooks: list[str] = []
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
@@ -60,3 +63,24 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     rules: QuotaRules = QuotaRules()
     former_trees: list[str] = []
     over_since_ms: Integer = 0
+
+
+class HookRefusal(Part, frozen=True, kw_only=True):
+    """A hook keeps a pod from being charged to its group: which hook, and what it says about it."""
+
+    hook: str
+    message: str
+
+
+class PodCharge(Message, frozen=True, kw_only=True, tag="podcharge.set.v1"):
+    """What hooks say of the pods of one class that are not bound (docs/quota-hooks.md).
+
+    `id` is that of the class (`berth.rules.quota_hooks`). `surcharge` is what the group that pays is charged for each
+    of them beyond its request. `group` is the group that would pay, for which hooks were asked whether they refuse;
+    empty: nobody would.
+    """
+
+    id: str
+    group: str = ""
+    surcharge: dict[str, Integer] = {}
+    refusals: list[HookRefusal] = []

@@ -109,7 +109,8 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     True), `deletes_at` (the deletion timestamp: when the grace period ends). `unschedulable` is the message of a
     condition PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a
     condition DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that
-    its kubelet has from a file.
+    its kubelet has from a file. `ready` repeats the condition Ready of a placeholder (label `operating-mode`); of
+    others it is false.
     """
 
     namespace: str
@@ -133,6 +134,7 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     nominated: str = ""
     mirror: bool = False
     problems: list[Problem] = []
+    ready: bool = False
 
 
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
@@ -376,9 +378,9 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     `ttl_s` 0 means for ever; None that `expires` counts instead, or that the ttl could not be read (a problem then);
     with neither given it is a day. `required_node` is the node that the template names, `namespace` the template's.
     `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
-    `is_priority_set`: its author has said which priority it has; without a word it is the highest.
     `pre_allocation`: it may take over pods that run; `pre_allocation_mode` says which (`Default`, `Cluster`, or
     nothing, which is `Default`), `pre_allocation_multiple` that it may be more than one.
+    `is_priority_set`: its author has said which priority it has; without a word it is the highest.
     """
 
     name: str
@@ -408,9 +410,9 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     conditions: list[ReservationCondition] = []
     current_owners: list[ObjectReference] = []
     problems: list[Problem] = []
-    is_priority_set: bool = False
     pre_allocation_mode: str = ""
     pre_allocation_multiple: bool = False
+    is_priority_set: bool = False
 
 
 class ReservationSchedule(Message, frozen=True, kw_only=True, tag="reservationschedule.seen.v1"):

@@ -95,6 +95,11 @@ def quota_key(tree: str, group: str) -> str:
     return f"group.{escape(tree)}.{escape(group)}"
 
 
+def charge_key(class_id: str) -> str:
+    """QUOTA: what hooks say of a class of pods."""
+    return f"charge.{class_id}"
+
+
 # --- LEDGER ----------------------------------------------------------------------------------------------------------
 
 EPOCH_KEY = "epoch"

@@ -189,6 +189,14 @@ def test_a_whole_gang_begins():
     assert check_plan("p", views.book).start is Start.GO
 
 
+def test_a_gang_waits_while_a_member_is_let_go_for_an_older_plan():
+    views = Views()
+    gang(views)
+    uid = next(iter(views.book.ledger.decisions.values())).decision.uid
+    assert check_plan("p", views.book, letting_go={uid}).start is Start.WAIT
+    assert check_plan("p", views.book, letting_go={"another"}).start is Start.GO
+
+
 def test_a_gang_that_misses_a_member_is_withdrawn_unless_it_has_begun():
     views = Views()
     gang(views, members=2)

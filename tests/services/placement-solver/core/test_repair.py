@@ -298,14 +298,11 @@ def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -
     run = solving()
     run.node("n")
     wrong = pod("p").requests({names.CPU: 1, "nvidia.com/mig-1g.5gb": 1})
-    wrong.label(names.LABEL_OPERATING_MODE, "Reservation")
+    wrong.template(constraints=["spec.resourceClaims"])
     run.pod(wrong)
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
-    assert text.endswith(
-        f"To repair: remove metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation and "
-        "remove resources.requests[nvidia.com/mig-1g.5gb]."
-    )
+    assert text.endswith("To repair: remove spec.resourceClaims and remove resources.requests[nvidia.com/mig-1g.5gb].")
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1
 
@@ -350,12 +347,3 @@ def test_nodes_that_give_out_partitions_only_and_have_none_take_no_whole_gpus(so
     seen = run.pod(other)
     forced = placed[0].claim._replace(name=("default", "other"), uid=seen.uid)
     assert any("no partition of the node" in text for text in run.verifier.check([forced]))
-
-
-def test_a_placeholder_for_owners_is_refused_by_name(solving: type[Any]) -> None:
-    run = solving()
-    run.node("n")
-    run.pods(pod(mode).label(names.LABEL_OPERATING_MODE, mode.title()) for mode in ("runnable", "reservation"))
-    solution = run.round()
-    assert set(run.nodes_of(solution)) == {"runnable"}
-    assert repairs(solution) == [f"remove metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation"]

@@ -140,10 +140,6 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     [
         (pod("p").template(constraints=["spec.affinity.podAntiAffinity"]), "spec.affinity.podAntiAffinity"),
         (
-            pod("p").label(names.LABEL_OPERATING_MODE, "Reservation"),
-            f"metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation",
-        ),
-        (
             pod("p").requests({"nvidia.com/mig-1g.5gb": 1, "nvidia.com/mig-2g.10gb": 0}),
             "resources.requests[nvidia.com/mig-1g.5gb]",
         ),

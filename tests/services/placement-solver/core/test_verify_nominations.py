@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.contracts import names
+from berth.contracts import names, subjects
 from berth.contracts.state import Pod
 from berth.testing.builders import PodBuilder, pod
 from berth.transaction.claims import Claim
@@ -74,6 +74,15 @@ def test_a_strict_gang_leaves_whole_or_keeps_what_it_needs(run: Any, scheduler: 
     assert problems(run, waits, members[:2]) == (half if is_held else [])
     assert problems(run, waits, members[:1]) == (half if is_held and not is_ours else [])
     assert problems(run, waits, members) == (half if is_held and not is_ours else [])
+
+
+def test_a_strict_gang_whose_pod_group_is_gone_leaves_whole(run: Any) -> None:
+    run.pod_group("g", 2)
+    members = [run.pod(sized(f"low-{at}", 1, 0).gang("g").on("n0")) for at in range(3)]
+    run.delete(subjects.namespaced_key("podgroup", "default", "g"))
+    waits = run.pod(sized("waits", 2, 9))
+    assert problems(run, waits, members[:1]) == ["victim default/low-0 leaves 2 of its gang default/g, which needs all"]
+    assert problems(run, waits, members) == []
 
 
 def test_a_victim_of_a_gang_that_may_as_well_stay_is_named(run: Any) -> None:

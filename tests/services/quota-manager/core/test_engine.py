@@ -60,9 +60,11 @@ def test_a_min_is_scaled(case):
     engine = Engine()
     engine.put_node("n", given["total"])
     for sibling in given["siblings"]:
-        engine.put_quota(sibling["name"], GroupSpec(name=sibling["name"], max=sibling["min"], min=sibling["min"]))
+        least, keeps = sibling["min"], not sibling["scalable"]
+        engine.put_quota(sibling["name"], GroupSpec(name=sibling["name"], max=least, min=least, keeps_min=keeps))
     engine.settle()
-    assert engine.forest.groups[given["quota"]].effective_min == case["expect"]["scaledMin"]
+    group = engine.forest.groups[given["quota"]]
+    assert group.effective_min == (case["expect"]["scaledMin"] or group.spec.min)  # null: it is not scaled at all
 
 
 @pytest.mark.parametrize("case", cases("quota/accounting"))
@@ -207,6 +209,7 @@ def specs(draw):
                 weight=weight,
                 lends=draw(st.booleans()),
                 guarantees=draw(st.booleans()),
+                keeps_min=draw(st.booleans()),
             )
         )
     return found
@@ -287,6 +290,7 @@ def expected(final_pods, final_nodes, final_specs, used_rules):
             weight=spec.weight,
             lends=spec.lends,
             guarantees=spec.guarantees,
+            keeps_min=spec.keeps_min,
             self_request=asked[spec.name],
             self_used=held[spec.name],
         )
@@ -398,10 +402,10 @@ def test_runtimes_keep_the_promises(history, scales):
 
 
 def _without_guarantees(step):
-    """What is guaranteed is kept even above the total, and above the max."""
+    """What is guaranteed is kept even above the total, and above the max; so is a min that is not scaled."""
     if step[0] != "quotas":
         return step
-    return "quotas", [replace(spec, guarantees=False) for spec in step[1]]
+    return "quotas", [replace(spec, guarantees=False, keeps_min=False) for spec in step[1]]
 
 
 def test_use_that_came_back_to_nothing_leaves_no_trace_in_the_total():

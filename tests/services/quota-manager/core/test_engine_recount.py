@@ -71,6 +71,7 @@ class Cluster:
             weight={key: rng.randrange(5) for key in ceiling} if rng.random() < 0.3 else None,
             lends=rng.random() < 0.6,
             guarantees=rng.random() < 0.3,
+            keeps_min=rng.random() < 0.3,
             namespaces=tuple(rng.sample(("x", "y", "z"), rng.randrange(3))),
             total={"cpu": rng.randrange(30)} if rng.random() < 0.5 else None,
         )

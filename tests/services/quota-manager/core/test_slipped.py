@@ -136,4 +136,33 @@ def test_the_report_depends_on_what_is_there_not_on_how_it_came(changes, gone):
     fresh = World()
     for _, change in sorted(there.items(), reverse=True):
         fresh.quota(**change)
-    assert grown.found() == fresh.found()
+    # Who was deleted under others is remembered, which who comes later cannot know.
+    deleted = {f"{namespace}/{name}" for namespace, name in gone} - {"/".join(key) for key in there}
+    assert [each for each in grown.found() if each[0] not in deleted] == fresh.found()
+
+
+def test_a_quota_that_was_deleted_under_others_is_named_until_they_are_gone():
+    world = World()
+    world.quota("p", is_parent=True, tree="t", max={"cpu": 2})
+    world.quota("c", parent="p", tree="t", max={"cpu": 2})
+    assert world.found() == []
+    world.slipped.remove("ns/p", "p")
+    assert ("ns/p", "metadata.name") in world.found()
+    world.quota("p", is_parent=True, tree="t", max={"cpu": 2})
+    assert world.found() == []
+    world.slipped.remove("ns/p", "p")
+    assert ("ns/p", "metadata.name") in world.found()
+    world.slipped.remove("ns/c", "c")
+    assert world.found() == []
+
+
+def test_pods_whose_quota_was_deleted_are_told_of():
+    world = World()
+    world.quota("a", max={"cpu": 2})
+    assert world.found() == []
+    world.pods["a"] = Demand(0, {}, 3)
+    world.slipped.remove("ns/a", "a")
+    (problem,) = world.slipped.look(())
+    assert problem == ("ns/a", "metadata.name", "was deleted although 3 pods belong to it")
+    world.pods["a"] = Demand(0, {}, 0)
+    assert world.found(["koordinator-default-quota"]) == []

@@ -54,5 +54,10 @@ def test_a_tree_is_solved(case):
 @pytest.mark.parametrize("case", cases("quota/scaled_min"))
 def test_a_min_is_scaled(case):
     given = case["given"]
-    level = [Asking(name=each["name"], parent=None, max=each["min"], min=each["min"]) for each in given["siblings"]]
-    assert solve(level, given["total"])[given["quota"]].effective_min == case["expect"]["scaledMin"]
+    level = [
+        Asking(name=each["name"], parent=None, max=each["min"], min=each["min"], keeps_min=not each["scalable"])
+        for each in given["siblings"]
+    ]
+    original = next(each.min for each in level if each.name == given["quota"])
+    expected = case["expect"]["scaledMin"] or original  # null: scaling has nothing to say of it
+    assert solve(level, given["total"])[given["quota"]].effective_min == expected

@@ -58,6 +58,7 @@ def test_an_open_window_asks_for_its_reservation():
         "start": "2026-11-26T22:00:00Z",
         "end": "2026-11-27T01:00:00Z",
         "displaces": "Nobody",
+        "lead_s": 0.0,
     }
 
 

@@ -25,6 +25,8 @@ class Asking:
     lends: bool = True
     guarantees: bool = False
     """What it uses is guaranteed, whatever holds for the others."""
+    keeps_min: bool = False
+    """Its min is never scaled."""
     self_request: Amounts = field(default_factory=dict)
     self_used: Amounts = field(default_factory=dict)
 
@@ -102,10 +104,11 @@ def _descend(
         figures[child.name].effective_min = dict(child.min)
     if scales_min:
         for key, amount in total.items():
-            promised = sum(child.min.get(key, 0) for child in level)
+            fixed = sum(child.min.get(key, 0) for child in level if child.keeps_min)
+            promised = sum(child.min.get(key, 0) for child in level if not child.keeps_min)
             for child in level:
-                if key in child.min:
-                    scaled = effective_minimum(amount, child.min[key], promised=promised)
+                if key in child.min and not child.keeps_min:
+                    scaled = effective_minimum(amount - fixed, child.min[key], promised=promised)
                     figures[child.name].effective_min[key] = scaled
     for key in sorted(keys):
         sharers = [_sharer(child, key, figures[child.name], guarantees_use) for child in level if key in child.max]

@@ -17,10 +17,10 @@ from berth.quota_manager.reconciler import Reconciler
 class Feed:
     """Writes of cluster-watcher, as a reconciler sees them."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, rules: Rules | None = None, **options: Any) -> None:
         self.news = 0
         self.sequence = 0
-        self.reconciler = Reconciler(Rules(), on_news=self._count, **options)
+        self.reconciler = Reconciler(rules or Rules(), on_news=self._count, **options)
 
     def _count(self) -> None:
         self.news += 1

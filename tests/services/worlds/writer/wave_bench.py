@@ -27,6 +27,7 @@ class FakeBinds:
     def __init__(self) -> None:
         self.began: list[str] = []
         self.given_up: list[str] = []
+        self.letting_go: frozenset[str] = frozenset()
 
     def begin(self, decision: Decision) -> None:
         self.began.append(decision.name)

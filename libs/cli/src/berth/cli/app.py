@@ -162,6 +162,47 @@ def why(
 
 
 @app.command
+def reservation(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """List Reservations, or show one: state, node, what it holds, its users, its borrowers, who waits, what it costs.
+
+    Exit code 1 when no such Reservation is known.
+
+    Parameters
+    ----------
+    name
+        Its name; all of them when not given.
+    """
+    from berth.cli.commands.reservation import reservation as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
+def gang(
+    name: str = "",
+    /,
+    *,
+    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
+    json: AsJson = False,
+    bus: BusFlags = BUS,
+) -> int:
+    """Show a gang: members by state, where they lie, the last round, who leaves for it; without NAME a line for each.
+
+    Exit code 0 when the gang is bound or decided, 1 when it waits or is not known.
+
+    Parameters
+    ----------
+    name
+        NAME or NAMESPACE/NAME of a gang: that of its PodGroup, or the one that its pods name.
+    namespace
+        Namespace of the gang, `default` when not given; without NAME, that of the gangs to list.
+    """
+    from berth.cli.commands.gang import gang as command
+
+    return run(command(name, namespace=namespace, bus=bus.given(), as_json=json))
+
+
+@app.command
 def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Draw a node: what is free, its cards, NICs, zones and cores with their holders, its pods, what is in flight.
 
@@ -173,6 +214,22 @@ def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
         Its name.
     """
     from berth.cli.commands.node import node as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
+def quota(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """Draw the tree of quota groups: what each may use and uses, what it has lent and borrowed, and who waits why.
+
+    Exit code 1 when no such group is known.
+
+    Parameters
+    ----------
+    name
+        A group: with those above and below it. Without it all.
+    """
+    from berth.cli.commands.quota import quota as command
 
     return run(command(name, bus=bus.given(), as_json=json))
 

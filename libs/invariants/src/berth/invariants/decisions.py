@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from berth.contracts import kube, names
 from berth.contracts.grants import DEVICE_KINDS, granted
-from berth.contracts.ledger import Decision, Grant, PlanStatus
-from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
+from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped, read_loans
 from berth.invariants.report import Finding
 from berth.rules.devices.kubelet_counts import counts_shown
+from berth.rules.records.registry import QUOTA
 
 
 def still_open(facts: Facts) -> Iterator[Finding]:
@@ -102,5 +103,15 @@ def differences(
     quota = annotations.get(names.ANNOTATION_QUOTA, "")
     if decision.quota != quota:
         yield f"is charged to quota {quota or 'none'}, decided was {decision.quota or 'none'}"
+    surcharge = QUOTA.read_surcharge(annotations)
+    if decision.surcharge != surcharge:
+        yield f"is charged {surcharge or 'nothing'} beyond its request, decided was {decision.surcharge or 'nothing'}"
     if decision.reservation_uid != reservation_uid:
         yield f"uses reservation {reservation_uid or 'none'}, decided was {decision.reservation_uid or 'none'}"
+    loans = read_loans(annotations)
+    if decision.loans != loans:
+        yield f"borrows of {_lenders(loans)}, decided was of {_lenders(decision.loans)}"
+
+
+def _lenders(loans: Iterable[Loan]) -> str:
+    return ", ".join(f"{each.reservation} {dict(sorted(each.amounts.items()))}" for each in loans) or "nobody"

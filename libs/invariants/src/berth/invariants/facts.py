@@ -12,7 +12,7 @@ import msgspec
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.grants import CPU, OWN_ROOT, ZONE, device, function, granted, one
-from berth.contracts.ledger import Decision, Grant, PlanStatus
+from berth.contracts.ledger import Decision, Grant, Loan, PlanStatus
 from berth.contracts.state import PodTemplate
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
@@ -21,6 +21,7 @@ from berth.rules.bounded_json import read_annotation
 from berth.rules.cpus.resource_status import read_resource_status
 from berth.rules.gpu_request import FAMILY, WHOLE_CARDS
 from berth.rules.records.explained_devices import devices_held
+from berth.rules.records.registry import QUOTA
 from berth.rules.records.resource_status import ResourceStatus
 
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -168,6 +169,8 @@ class Holder(NamedTuple):
     is_bound: bool
     overhead: Amounts = {}
     """What of the amounts is the runtime class's."""
+    surcharge: Amounts = {}
+    """What its quota group is charged beyond the amounts."""
     is_deleting: bool = False
 
 
@@ -226,6 +229,7 @@ class Facts:
                     is_ours=seen.is_ours,
                     is_bound=True,
                     overhead=seen.overhead,
+                    surcharge=QUOTA.read_surcharge(seen.annotations),
                     is_deleting=seen.is_deleting,
                 )
 
@@ -247,6 +251,7 @@ class Facts:
                     is_ours=True,
                     is_bound=False,
                     overhead=self.pods[key].overhead,
+                    surcharge=decision.surcharge,
                     is_deleting=self.pods[key].is_deleting,
                 )
 
@@ -333,6 +338,12 @@ def read_reservation_uid(annotations: Mapping[str, str]) -> str:
     """Uid of the reservation in the annotation of a bind; empty when there is none or it cannot be read."""
     read = read_annotation(annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
     return read.uid if isinstance(read, _Reference) else ""
+
+
+def read_loans(annotations: Mapping[str, str]) -> list[Loan]:
+    """What a pod borrows of Reservations by the annotation of its bind; nothing when it cannot be read."""
+    read = read_annotation(annotations, names.ANNOTATION_BORROWED, list[Loan])
+    return read if isinstance(read, list) else []
 
 
 def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:

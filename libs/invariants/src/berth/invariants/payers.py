@@ -42,7 +42,7 @@ def charges(facts: Facts) -> Iterator[Charge]:
             continue
         group = payer_of(groups, holder.quota, holder.labels.get(names.LABEL_QUOTA_NAME), holder.key[0])
         if group is not None:
-            yield Charge(holder, group, charged(holder.amounts, uncharged(rules, holder.overhead)))
+            yield Charge(holder, group, charged(holder.amounts, uncharged(rules, holder.overhead), holder.surcharge))
 
 
 def rules_in(value: bytes | None) -> QuotaRules:

@@ -26,6 +26,7 @@ _ALL: Final = (
     Promise(
         "I31", "share-as-stamped", "No quota group uses more than its runtime at the revision that its plan names."
     ),
+    Promise("I35", "lent-comes-back", "Who leaves for quota leaves a group over its runtime, for one within its min."),
     Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),
@@ -43,7 +44,9 @@ _ALL: Final = (
     ),
     Promise("I11c", "nominations-end", "Each nomination and each mark comes to its end."),
     Promise(
-        "I11d", "freed-capacity-for-its-heir", "What was left for a pod goes to it, or to a pod of higher priority."
+        "I11d",
+        "freed-capacity-for-its-heir",
+        "What was left for a pod goes to it, to a member of its gang, or to a pod of higher priority.",
     ),
     Promise("I11e", "protected-stay", "Nobody is evicted whom a label or a kubelet protects."),
     Promise("I11f", "gangs-left-whole", "No eviction leaves a strict gang with fewer members than it needs."),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from berth.contracts import names
 from berth.contracts.ledger import Grant
 from berth.invariants.report import Finding
-from berth.resources.amounts import Amounts, add_into
+from berth.resources.amounts import Amounts, add, add_into
+from berth.rules.records.registry import QUOTA
 from berth.transaction.claims import Claim
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def snapshot_of_claims(claims: Iterable[Claim]) -> Snapshot:
         text = "/".join(claim.name)
         placements[claim.uid] = Placement(text, claim.node, _devices(claim.grants), claim.quota, claim.reservation)
         if claim.quota:
-            add_into(quotas.setdefault(claim.quota, {}), claim.amounts)
+            add_into(quotas.setdefault(claim.quota, {}), add(claim.amounts, claim.surcharge))
     return Snapshot(placements, quotas, _with_users(placed, placements))
 
 
@@ -65,7 +66,8 @@ def snapshot_of_facts(facts: Facts) -> Snapshot:
         if seen.node and seen.is_live:
             placements[seen.uid] = placement = _placement(seen)
             if placement.quota:
-                add_into(quotas.setdefault(placement.quota, {}), seen.amounts)
+                charged = add(seen.amounts, QUOTA.read_surcharge(seen.annotations))
+                add_into(quotas.setdefault(placement.quota, {}), charged)
     placed = {
         each.metadata.uid: (each.metadata.name, each.status.node_name)
         for each in facts.world.reservations

@@ -39,17 +39,17 @@ def node_fit(
     `requested` is the sum over the `pod_count` pods on the node. A resource that the pod does not ask for is not
     looked at, so a pod without requests fits an overcommitted node. `ignored` names extended resources.
     """
+    short = [
+        name
+        for name, amount in request.items()
+        if amount > 0
+        and amount > allocatable.get(name, 0) - requested.get(name, 0)
+        and name != PODS
+        and not is_ignored(name, ignored)
+    ]
     reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
-    unresolvable = False
-    for name in in_order(request):
-        amount = request[name]
-        if amount <= 0 or name == PODS or is_ignored(name, ignored):
-            continue
-        capacity = allocatable.get(name, 0)
-        if amount > capacity - requested.get(name, 0):
-            reasons.append(f"Insufficient {name}")
-            unresolvable = unresolvable or amount > capacity
-    return NodeFit(tuple(reasons), unresolvable)
+    reasons += [f"Insufficient {name}" for name in in_order(short)]
+    return NodeFit(tuple(reasons), any(request[name] > allocatable.get(name, 0) for name in short))
 
 
 def is_extended_resource(name: str) -> bool:

@@ -22,7 +22,9 @@ BY_QUOTA: Final = "QuotaReclaim"
 """The same, of one whose quota group gives back what it has borrowed."""
 BY_OWNER: Final = "ReservationOwner"
 """The same, of one on capacity that a Reservation keeps for others."""
-REASONS: Final = frozenset({BY_SCHEDULER, BY_QUOTA, BY_OWNER})
+BY_HAND_OVER: Final = "ReservationHandOver"
+"""The same, of a placeholder that hands its place over to one of its owners."""
+REASONS: Final = frozenset({BY_SCHEDULER, BY_QUOTA, BY_OWNER, BY_HAND_OVER})
 """Those for which Berth has pods leave."""
 THROUGH_API: Final = frozenset({BY_QUOTA})
 """Of those the ones for which pods leave through the API server's eviction, which disruption budgets may stop."""

@@ -7,9 +7,12 @@ namespaces that change hands, hand no use from one group to another. Else `quota
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from berth.contracts.quota import QuotaRules
 from berth.resources.amounts import Amounts
+from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.quota_of_pod import DEFAULT_GROUP, QuotaMap
 
 
@@ -43,8 +46,19 @@ def uncharged(rules: QuotaRules, overhead: Mapping[str, int]) -> Amounts:
     return dict(overhead) if rules.ignores_overhead else {}
 
 
-def charged(requests: Mapping[str, int], free: Mapping[str, int]) -> Mapping[str, int]:
-    """What a group is charged for a pod that asks for `requests`, of which `free` is charged to nobody."""
-    if not free:
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+def charged(
+    requests: Mapping[str, int], free: Mapping[str, int], surcharge: Mapping[str, int] = NOTHING
+) -> Mapping[str, int]:
+    """What a group is charged for a pod that asks for `requests`, of which `free` is charged to nobody.
+
+    `surcharge` is what hooks charge beyond them, no more of it together with the request than a message can carry.
+    """
+    if free:
+        requests = {name: max(0, amount - free.get(name, 0)) for name, amount in requests.items()}
+    if not surcharge:
         return requests
-    return {name: max(0, amount - free.get(name, 0)) for name, amount in requests.items()}
+    more = {name: min(requests.get(name, 0) + amount, AMOUNT_MAX) for name, amount in surcharge.items()}
+    return {**requests, **more}

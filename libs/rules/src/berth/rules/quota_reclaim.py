@@ -6,6 +6,7 @@ a group that uses more than its runtime gives, and only to one that stays within
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -69,25 +70,30 @@ def to_revoke(
 ) -> list[Sequence[Charged]]:
     """Who leaves a group that has used more than its runtime for too long, in the order in which they are evicted.
 
-    A unit is a pod, or several that leave only together and are as important as the most important of them. The least
-    important leave first, as many as needed; then each that can stay after all does, the most important first. All that
-    may leave do, where even that is not enough.
+    A unit is a pod, or several that leave only together and are as important as the most important of them; a pod may
+    be in two, and counts once. The least important leave first, as many as needed; then each that can stay after all
+    does, the most important first. All that may leave do, where even that is not enough.
     """
     left, leaving = dict(used), list[Sequence[Charged]]()
+    going = Counter[str]()
     for unit in sorted(units, key=_importance, reverse=True):
         if not over(left, runtime):
             break
         if all(is_preemptible(each.pod) for each in unit):
-            _count(left, unit, -1)
+            _count(left, (each for each in unit if not going[each.pod.uid]), -1)
+            going.update(each.pod.uid for each in unit)
             leaving.append(unit)
     if over(left, runtime):
         return leaving
     revoked: list[Sequence[Charged]] = []
     for unit in reversed(leaving):
-        _count(left, unit, 1)
+        back = [each for each in unit if going[each.pod.uid] == 1]
+        _count(left, back, 1)
         if over(left, runtime):
-            _count(left, unit, -1)
+            _count(left, back, -1)
             revoked.append(unit)
+        else:
+            going.subtract(each.pod.uid for each in unit)
     return revoked
 
 
@@ -95,7 +101,7 @@ def _importance(unit: Sequence[Charged]) -> tuple[int, str, str, str]:
     return min(importance(each.pod) for each in unit)
 
 
-def _count(into: dict[str, int], unit: Sequence[Charged], sign: int) -> None:
+def _count(into: dict[str, int], unit: Iterable[Charged], sign: int) -> None:
     for each in unit:
         for name, amount in each.amounts.items():
             into[name] = into.get(name, 0) + sign * amount

@@ -8,7 +8,7 @@ the lease works. What a former holder might still write is refused by the sequen
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from berth.bus.port import PublisherPort, Sink
@@ -89,12 +89,23 @@ class Replica(ABC, Generic[S]):
         for each in self.inputs:
             follower = context.bus.follow(each.bucket, each.view, keys=each.keys)
             context.spawn(follower.run(), name=f"follow-{_short(each.bucket)}")
-        await serve_status(context, lambda: self.facts, active=lambda: self.standby.active, ready=lambda: self.is_ready)
+        await serve_status(
+            context,
+            lambda: self.facts,
+            active=lambda: self.standby.active,
+            ready=lambda: self.is_ready,
+            others=self.questions,
+        )
         await self.prepare()
         try:
             await self.standby.run(self.work)
         finally:
             await self.finish()
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """What it answers beside the question for its status, by the last word of the subject."""
+        return {}
 
     async def prepare(self) -> None:
         """Return when this replica may try for the lease."""

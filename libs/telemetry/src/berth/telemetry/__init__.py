@@ -5,6 +5,7 @@ are first needed.
 """
 
 from berth.telemetry.capture import Line, captured_logs
+from berth.telemetry.collected import collected_gauge
 from berth.telemetry.health import Health, Verdict
 from berth.telemetry.http import HealthServer, health_app, serve_health
 from berth.telemetry.logs import Logger, configure_logging, get_logger
@@ -19,6 +20,7 @@ __all__ = [
     "Logger",
     "Verdict",
     "captured_logs",
+    "collected_gauge",
     "configure_logging",
     "counter",
     "current_traceparent",

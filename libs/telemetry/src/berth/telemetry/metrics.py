@@ -25,6 +25,8 @@ __all__ = [
 LATENCY_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _NAME: Final = re.compile(r"berth(_[a-z0-9]+){2,}")
+_KNOWN: Final = re.compile(r"(scheduler|koord_[a-z]+)(_[a-z0-9]+){2,}")
+"""Under which Koordinator shows the same: dashboards for it go on."""
 _LABEL: Final = re.compile(r"[a-z][a-z0-9_]*")
 _UNITS: Final = ("_seconds", "_bytes", "_ratio", "_size", "_pods", "_messages", "_writes", "_nodes")
 _UNBOUNDED: Final = frozenset({"pod", "pod_name", "uid", "key", "name", "trace_id", "message", "error"})
@@ -80,8 +82,8 @@ def _get_or_make(
 
 
 def _check(name: str, labels: Sequence[str]) -> None:
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(f"metric {name}: the name must look like berth_<noun>_<what>")
+    if _NAME.fullmatch(name) is None and _KNOWN.fullmatch(name) is None:
+        raise ValueError(f"metric {name}: the name must look like berth_<noun>_<what>, or be one of Koordinator's")
     for label in labels:
         if _LABEL.fullmatch(label) is None:
             raise ValueError(f"metric {name}: {label!r} is not a label name")

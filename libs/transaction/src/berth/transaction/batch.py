@@ -8,7 +8,7 @@ is staged: it stays `open` until its last stage, and its decisions hold their ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.contracts import subjects
 from berth.contracts.codec import encode
@@ -20,6 +20,7 @@ MESSAGES_MAX = 1000
 """Most messages in one atomic batch of the server."""
 BATCH_BYTES_MAX = 16 << 20
 """Most bytes that we put into one batch; a larger plan is staged."""
+NO_TEXTS: Final[Mapping[Name, bytes]] = {}
 
 
 class Write(NamedTuple):
@@ -30,8 +31,18 @@ class Write(NamedTuple):
     expected: int
 
 
+def texts_of(decisions: Iterable[Decision]) -> dict[Name, bytes]:
+    """What is written of each decision of a plan."""
+    return {(decision.namespace, decision.name): encode(decision) for decision in decisions}
+
+
 def plan_batch(
-    view: LedgerView, plan: Plan, decisions: Iterable[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
+    view: LedgerView,
+    plan: Plan,
+    decisions: Iterable[Decision],
+    revisions: Mapping[str, int],
+    tidy: Iterable[Name] = (),
+    texts: Mapping[Name, bytes] = NO_TEXTS,
 ) -> list[Write]:
     """The messages that commit (a stage of) a plan.
 
@@ -42,13 +53,15 @@ def plan_batch(
         revisions: account -> newest QUOTA or RESERVATION revision that was used on it; 0 or absent for nodes.
         tidy: names whose keys are deleted along, none of them decided in this batch: settled decisions, and
             nominations that give way (E2).
+        texts: what `texts_of` says of these decisions; one that is not there is encoded here.
     """
     epoch = view.epoch.epoch
     writes: list[Write] = []
     accounts: dict[str, None] = {}
     for decision in decisions:
         key = subjects.decision_key(epoch, decision.namespace, decision.name)
-        writes.append(Write(key, encode(decision), view.expected(key)))
+        text = texts.get((decision.namespace, decision.name)) or encode(decision)
+        writes.append(Write(key, text, view.expected(key)))
         accounts.update(dict.fromkeys(decision.accounts))
     for namespace, name in tidy:
         key = subjects.decision_key(epoch, namespace, name)
@@ -81,20 +94,27 @@ def abort_batch(view: LedgerView, plan_id: str, solver: str, expected: int | Non
     return [Write(key, encode(entry), view.expected(key) if expected is None else expected)]
 
 
-def stages(decisions: Sequence[Decision], messages_max: int = MESSAGES_MAX) -> list[list[Decision]]:
-    """Cut decisions into runs that fit one batch each, accounts and plan entry included, keeping their order."""
+def stages(
+    decisions: Sequence[Decision], messages_max: int = MESSAGES_MAX, texts: Mapping[Name, bytes] = NO_TEXTS
+) -> list[list[Decision]]:
+    """Cut decisions into runs that fit one batch each, accounts and plan entry included, keeping their order.
+
+    `texts` as in `plan_batch`.
+    """
     result: list[list[Decision]] = []
     run: list[Decision] = []
     accounts: set[str] = set()
     size = 0
     for decision in decisions:
-        grown = accounts | set(decision.accounts)
-        grown_size = size + len(encode(decision)) + 256 * (1 + len(decision.accounts))
-        if run and (len(run) + 1 + len(grown) + 1 > messages_max or grown_size > BATCH_BYTES_MAX):
+        text = texts.get((decision.namespace, decision.name)) or encode(decision)
+        more = sum(1 for account in set(decision.accounts) if account not in accounts)
+        grown_size = size + len(text) + 256 * (1 + len(decision.accounts))
+        if run and (len(run) + 1 + len(accounts) + more + 1 > messages_max or grown_size > BATCH_BYTES_MAX):
             result.append(run)
-            run, grown, grown_size = [], set(decision.accounts), len(encode(decision))
+            run, accounts, grown_size = [], set(), len(text)
         run.append(decision)
-        accounts, size = grown, grown_size
+        accounts.update(decision.accounts)
+        size = grown_size
     if run:
         result.append(run)
     return result

@@ -360,7 +360,10 @@ class Book:
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
         picked = self._picked[pod.node].get(pod.uid) if pod.node in self._picked else None
-        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod), picked)
+        owners = self._owners
+        claim = claims.of_pod(
+            pod, decision, lambda uid: owners.accept(uid, pod), picked, lambda uid: owners.lends(uid, pod)
+        )
         if not claim.reservation:
             claim = claim._replace(reservation=self.take_overs.reservation_of(pod))
         return self._paid(claim, pod)

@@ -21,6 +21,7 @@ from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
 from berth.rules.quota_payer import charged
 from berth.rules.records import registry
+from berth.rules.records.borrowed import within_holding
 from berth.rules.records.evidence import by_number, held_by_pod, held_by_reservation, within
 from berth.rules.reservation_inner import inner_part_of
 
@@ -43,7 +44,8 @@ class Claim(NamedTuple):
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
     volumes is promised to nobody else. `inner` is what of a reservation its users never get, `loans` what the holder
     borrows of reservations that it is no user of. `uncharged` is what of the amounts the quota group does not pay for,
-    `paid` the group that paid at the bind, by decision or annotation.
+    `surcharge` what it pays beyond them, as was decided; `paid` the group that paid at the bind, by decision or
+    annotation.
     """
 
     name: Name
@@ -66,6 +68,7 @@ class Claim(NamedTuple):
     uncharged: Amounts = {}
     paid: str = ""
     loans: tuple[Loan, ...] = ()
+    surcharge: Amounts = {}
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
@@ -78,7 +81,7 @@ class Claim(NamedTuple):
     @property
     def charged(self) -> Mapping[str, int]:
         """What the quota group pays for."""
-        return charged(self.amounts, self.uncharged)
+        return charged(self.amounts, self.uncharged, self.surcharge)
 
     @property
     def is_ours(self) -> bool:
@@ -102,6 +105,7 @@ TAKES: Final = (
     "inner",
     "uncharged",
     "loans",
+    "surcharge",
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound", "paid")
@@ -132,6 +136,7 @@ def of_decision(decision: Decision) -> Claim:
         unreadable=() if is_reservation else by_number(decision.allocation.amounts, grants),
         before=tuple(decision.before),
         loans=tuple(decision.loans),
+        surcharge=decision.surcharge,
     )
 
 
@@ -140,21 +145,30 @@ def of_pod(
     decision: Decision | None = None,
     accepts: Callable[[str], bool] = _nobody_accepts,
     picked: tuple[Grant, ...] | None = None,
+    lends: Callable[[str], bool] = _nobody_accepts,
 ) -> Claim:
     """The claim of a bound pod, by what counts as evidence of it (`berth.rules.records`).
 
     `decision` is the one that stands for this pod on its node: grants, quota, reservation and plan are taken from it,
     since annotations may be anybody's. Without one, records count within the request, a reservation if it `accepts` the
-    pod (asked by uid), and the plan for nothing. `picked` are the cards that kubelet says it has given to the pod.
+    pod (asked by uid), a loan if the reservation `lends` to it, and the plan for nothing. `picked` are the cards that
+    kubelet says it has given to the pod.
     """
     template = pod.template
     held = held_by_pod(template, None if decision is None else granted(decision.allocation), picked)
     if decision is not None:
-        reservation = decision.reservation_uid
+        reservation, loans = decision.reservation_uid, tuple(decision.loans)
     else:
         reservation = registry.RESERVATION.read(template.annotations)
         reservation = reservation if reservation and accepts(reservation) else ""
-    paid = registry.QUOTA.read(template.annotations) if decision is None else decision.quota
+        loans = () if reservation else registry.BORROWED.read(template.annotations)
+        noted = [loan for loan in loans if lends(loan.reservation_uid)]
+        loans = within_holding(noted, template.requests, held.grants) if noted else ()
+    if decision is not None:
+        paid, surcharge = decision.quota, decision.surcharge
+    else:
+        paid = registry.QUOTA.read(template.annotations)
+        surcharge = registry.QUOTA.read_surcharge(template.annotations)
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,
@@ -169,7 +183,8 @@ def of_pod(
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        loans=() if decision is None else tuple(decision.loans),
+        loans=loans,
+        surcharge=surcharge,
         unreadable=held.unreadable,
         by_kubelet=held.by_kubelet,
     )

@@ -27,6 +27,7 @@ from berth.cluster_writer.core.waves import loss
 from berth.cluster_writer.displaced_gangs import DisplacedGangs
 from berth.cluster_writer.eviction_look import Look
 from berth.cluster_writer.eviction_requests import EvictionRequests, Outcome, namespace_of
+from berth.cluster_writer.letting_go import LettingGo
 from berth.contracts import names
 from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
@@ -40,10 +41,12 @@ from berth.rules.eviction_notes import (
     Nominated,
     let_go_note,
     mark_note,
+    name_of,
     nomination_note,
     refusal_note,
 )
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, REASONS
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, BY_SCHEDULER, REASONS
+from berth.rules.reservation_operating import current_owner_note
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.revocations import is_revocation
@@ -61,6 +64,7 @@ DISRUPTION_MESSAGES: Final = {
     BY_SCHEDULER: "berth-scheduler: preempting to accommodate a higher priority pod",
     BY_QUOTA: "berth-scheduler: preempting to give a quota group what is its own",
     BY_OWNER: "berth-scheduler: preempting to accommodate an owner of a reservation",
+    BY_HAND_OVER: "berth-scheduler: handing over to an owner of the reservation that the pod stands for",
 }
 """By the reason of the condition."""
 
@@ -104,6 +108,7 @@ class EvictionExecutor:
         self._requests = EvictionRequests(api, cluster.book, clock, random)
         self._look = Look(cluster, api, ledger, lease)
         self._displaced = DisplacedGangs(cluster, api)
+        self._letting_go = LettingGo(cluster.book, clock)
         self._begun: dict[str, int] = {}
         self._deleted: dict[str, str] = {}
         self._refusals: dict[str, dict[str, str]] = {}
@@ -118,6 +123,11 @@ class EvictionExecutor:
         """Carry out a nomination of a plan that the Lease names; one that is being carried out goes on as it is."""
         self._begun.setdefault(decision.plan, self._ends)
         self._wake.set()
+
+    @property
+    def letting_go(self) -> frozenset[str]:
+        """The uids of those whose attempt is being raised, which STATE does not show yet."""
+        return self._letting_go.uids()
 
     def moved(self) -> None:
         """The view has changed."""
@@ -257,7 +267,10 @@ class EvictionExecutor:
             **let_go_note(annotations, plan),
             **refusal_note(annotations, refused, self._clock.now()),
         }
+        self._letting_go.asked(seen)
         outcome = await self._requests.patch(seen, {"annotations": notes}, str(seen.version))
+        if outcome.heed not in (Heed.DONE, Heed.REPEAT):
+            self._letting_go.failed(seen)
         if outcome.heed is not Heed.DONE:
             return
         metrics.NOMINATIONS_GIVEN_UP.inc()
@@ -273,7 +286,7 @@ class EvictionExecutor:
         for victim in victims:
             if self._requests.is_held(victim):
                 return
-            outcome = await self._requests.patch(victim, {"annotations": mark_note(mark)}, str(victim.version))
+            outcome = await self._requests.patch(victim, {"annotations": _marking(mark)}, str(victim.version))
             if outcome.heed is Heed.DONE:
                 metrics.EVICTIONS.labels("marked").inc()
                 self._events.marked(victim, mark)
@@ -367,7 +380,8 @@ class EvictionExecutor:
             if outcome.heed is not Heed.DONE and outcome.heed is not Heed.REFUSED:
                 return
             version = outcome.version or version
-        outcome = await self._requests.patch(victim, {"annotations": {names.ANNOTATION_EVICTED_FOR: None}}, version)
+        notes = dict.fromkeys(_marking(mark))
+        outcome = await self._requests.patch(victim, {"annotations": notes}, version)
         if outcome.heed is Heed.DONE:
             metrics.EVICTIONS.labels("spared").inc()
             self._events.spared(victim, mark, reason)
@@ -396,3 +410,12 @@ class EvictionExecutor:
             log.error("nobody can be evicted", reason=outcome.message)
         self._wake.set()
         return True
+
+
+def _marking(mark: Mark) -> dict[str, str]:
+    """What is noted on a victim: its mark, and on a placeholder that hands over to whom."""
+    notes = mark_note(mark)
+    if mark.reason == BY_HAND_OVER:
+        beneficiary = name_of(mark)
+        notes |= current_owner_note(beneficiary.namespace, beneficiary.name, mark.uid)
+    return notes

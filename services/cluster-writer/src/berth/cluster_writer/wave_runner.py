@@ -181,7 +181,9 @@ class WaveRunner:
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
-            check = check_plan(plan, self._cluster.book, self._cluster.begun, self._cluster.nodes)
+            check = check_plan(
+                plan, self._cluster.book, self._cluster.begun, self._cluster.nodes, self._evictions.letting_go
+            )
             if check.start is Start.WAIT:
                 continue
             names = {(decision.namespace, decision.name) for decision in check.broken}

@@ -15,7 +15,7 @@ from berth.bus.errors import BusError
 from berth.bus.port import Clock, Committed, LedgerPort, Refused, Unknown, Write
 from berth.contracts import subjects
 from berth.contracts.ledger import Decision, Plan, PlanStatus
-from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages
+from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages, texts_of
 from berth.transaction.batch import Write as PlannedWrite
 from berth.transaction.claims import Name
 from berth.transaction.ledger_view import LedgerView
@@ -49,11 +49,12 @@ class Committer:
         self, plan: str, decisions: Sequence[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
     ) -> Outcome:
         """Commit the plan whole; refused or lost, nothing of it will ever be acted on."""
-        parts = stages(decisions, self._messages_max)
+        texts = texts_of(decisions)
+        parts = stages(decisions, self._messages_max, texts)
         if len(parts) <= 1:
             entry = Plan(id=plan, status=PlanStatus.COMMITTED, decisions=len(decisions), solver=self._solver)
-            return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy))
-        return await self._staged(plan, parts, revisions)
+            return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy, texts))
+        return await self._staged(plan, parts, revisions, texts)
 
     async def delete(self, names: Iterable[Name], accounts: Iterable[str] = ()) -> None:
         """Tidying: delete settled decisions and the stamps of accounts that are gone."""
@@ -72,13 +73,19 @@ class Committer:
             return Outcome("refused", reason="the plan has ended meanwhile")
         return await self._send(plan, writes)
 
-    async def _staged(self, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]) -> Outcome:
+    async def _staged(
+        self,
+        plan: str,
+        parts: Sequence[Sequence[Decision]],
+        revisions: Mapping[str, int],
+        texts: Mapping[Name, bytes],
+    ) -> Outcome:
         epoch = self._view.epoch.epoch
         key = subjects.plan_key(epoch, plan)
         # What every stage expects is settled when the plan is made (R1): what others write while an earlier stage is on
         # its way has to refuse a later one. Only our own writes move it (R8).
         batches = [
-            plan_batch(self._view, entry, part, revisions)
+            plan_batch(self._view, entry, part, revisions, texts=texts)
             for entry, part in zip(self._entries(plan, parts), parts, strict=True)
         ]
         own: dict[str, int] = {key: 0}

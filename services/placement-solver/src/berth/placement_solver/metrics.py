@@ -25,6 +25,9 @@ REVOKED = counter("berth_solver_revoked_total", "Pods that were chosen to leave 
 GANG_PROBLEMS = gauge(
     "berth_solver_gang_problems", "Things that are wrong with the settings of gangs that this solver decides now."
 )
+WAITING_GANG_GROUPS = gauge(
+    "scheduler_waiting_gang_group_number", "Gang groups of which members wait (the name is Koordinator's)."
+)
 WAITING = gauge("berth_solver_waiting", "Pods and reservations that wait for a node.")
 NODES = gauge("berth_solver_nodes", "Nodes known and alive.")
 CONFIGURATION_PROBLEMS = gauge(

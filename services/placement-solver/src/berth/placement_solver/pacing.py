@@ -85,6 +85,7 @@ async def tidy_for_ever(
         metrics.CONFIGURATIONS_REFUSED.set(cluster.configuration.broken)
         metrics.NPU_TEMPLATE_PROBLEMS.set(len(cluster.facts.npu_templates.problems))
         metrics.REPORTS_REFUSED.set(cluster.loads.reports.refused)
+        metrics.WAITING_GANG_GROUPS.set(cluster.queue.waiting_groups)
         metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
         if optimiser is not None and cluster.gangs.gangs:
             # Once: one that does not come up is tried again when a batch asks for it.

@@ -301,7 +301,7 @@ class Rounds:
             all(
                 w is not None
                 and w.object is c.object
-                and (isinstance(c.object, Reservation) or cluster.payers.of(c.object) == c.quota)
+                and (isinstance(c.object, Reservation) or cluster.payers.still(c.object, c.quota, c.charge))
                 for w, c in zip(waiting, unit.candidates, strict=True)
             )
             and not cluster.awaited.longest_wait([w for w in waiting if w is not None], cluster.now)

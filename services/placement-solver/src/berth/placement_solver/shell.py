@@ -16,10 +16,12 @@ from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
+from berth.contracts.gang_question import GangQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.gang_picture import gangs_seen
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.node_picture import picture
@@ -225,6 +227,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))
 
+    async def gang(payload: bytes) -> bytes:
+        return encode(gangs_seen(cluster, decode(payload, GangQuestion)))
+
     def facts() -> dict[str, str | int | float]:
         return {
             "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
@@ -241,4 +246,4 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "reports_refused": cluster.loads.reports.refused,
         }
 
-    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node})
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node, "gang": gang})

@@ -9,9 +9,11 @@ import msgspec
 from berth.contracts.grants import as_devices, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.why_others import OTHERS, drawing_on, listed_victims, text_of
+from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.why_others import OTHERS, listed_victims
+from berth.placement_solver.why_reserved import facts_of, holders_of, lenders_of, of_reservations, steps_of
 from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
@@ -21,10 +23,15 @@ def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     """What this solver knows of a pod, a Reservation (its namespace is empty), a gang, a quota or a node."""
     if question.kind in OTHERS:
         return OTHERS[question.kind](cluster, question)
+    if question.kind == "reservations":
+        return of_reservations(cluster, question)
     found = _of_pod(cluster, question)
-    if question.namespace or found.outcome == "unknown":
+    seen = cluster.book.seen((question.namespace, question.name))
+    if not isinstance(seen, Reservation):
         return found
-    return msgspec.structs.replace(found, kind="reservation", pods=drawing_on(cluster, question.name))
+    return msgspec.structs.replace(
+        found, kind="reservation", pods=holders_of(cluster, seen), facts=facts_of(cluster, seen)
+    )
 
 
 def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
@@ -49,6 +56,7 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
             facts.update(
                 reservation=held.decision.reservation, gang=held.decision.gang.name if held.decision.gang else ""
             )
+        facts.update(facts=lenders_of(cluster, name))
         ended = isinstance(seen, Pod) and seen.phase in FINISHED_PHASES
         heirs = ", ".join(map(text_of, sorted(cluster.beneficiaries.of(name, cluster.book))))
         more = ", and has ended" if ended else f", and is to leave for {heirs}" if heirs else ""
@@ -67,11 +75,16 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
             return _with(base, "waiting", _nominated(cluster, name, decision), **facts)
         waits = "; ".join([f"decided for {decision.node}, waiting for the bind", *_steps_left(cluster, decision)])
         return _with(base, "decided", waits, **facts)
+    if isinstance(seen, Pod):
+        facts.update(quota="/".join(cluster.payers.of(seen) or ()))
     if waiting is None:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
         )
     facts.update(gang=waiting.group, reasons=list(waiting.reasons))
+    facts.update(
+        facts={what: said for each in cluster.candidates([name]) for what, said in steps_of(cluster, each).items()}
+    )
     if waiting.reasons:
         outcome = "waiting" if waiting.held or waiting.tries == 0 else "refused"
         return _with(base, outcome, waiting.message, **facts)

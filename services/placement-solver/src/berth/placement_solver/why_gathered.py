@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from berth.placement_solver.cluster_view import ClusterView
@@ -10,6 +10,7 @@ from berth.placement_solver.core.gatherers.attempt import SolverAttempt
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.solve import Trial
+from berth.rules.network_topology.layers import Path
 from berth.rules.network_topology.spec import must_gather_layer
 
 SHOWN_MAX: Final = 16
@@ -17,21 +18,23 @@ SHOWN_MAX: Final = 16
 
 def network_facts(cluster: ClusterView, gang: Gang) -> dict[str, str]:
     """Facts of a gang that asks for a place in the network; none of another."""
-    asked = gang.config.network if gang.config is not None else None
-    if asked is None or asked.problem is not None or not cluster.network.is_known:
-        return {}
-    layers = cluster.network.names
-    layer = must_gather_layer(asked.rules, layers)
-    facts = {"slots": "; ".join(_slots(cluster, gang))}
-    if layer in layers:
-        homes = cluster.network.homes(gang, layers.index(layer) + 1)
-        listed = ", ".join(f"{'/'.join(path)} ({count})" for path, count in sorted(homes.items()))
-        facts["scattered" if len(homes) > 1 else "domain"] = f"{layer} {listed}" if homes else ""
+    facts = {"slots": "; ".join(slots_of(cluster, gang))}
+    homes = _homes(cluster, gang)
+    facts["scattered" if len(homes) > 1 else "domain"] = domain_of(cluster, gang)
     return {name: text for name, text in facts.items() if text}
 
 
-def _slots(cluster: ClusterView, gang: Gang) -> Iterator[str]:
+def domain_of(cluster: ClusterView, gang: Gang) -> str:
+    """In which domains of the layer that they have to stay in one of its members are, each with how many."""
+    homes = _homes(cluster, gang)
+    listed = ", ".join(f"{'/'.join(path)} ({count})" for path, count in sorted(homes.items()))
+    return f"{_must_layer(cluster, gang)} {listed}" if homes else ""
+
+
+def slots_of(cluster: ClusterView, gang: Gang) -> Iterator[str]:
     """What each domain takes of the members that wait."""
+    if not _is_gathered(cluster, gang):
+        return
     candidates = cluster.candidates(sorted(gang.children - gang.placed))
     unit = Unit(gang.id, tuple(candidates), {each.name: gang.id for each in candidates})
     for gatherer in candidates[0].cls.rules.gatherers if candidates else ():
@@ -40,3 +43,22 @@ def _slots(cluster: ClusterView, gang: Gang) -> Iterator[str]:
             yield from found[:SHOWN_MAX]
             if len(found) > SHOWN_MAX:
                 yield f"and {len(found) - SHOWN_MAX} more"
+
+
+def _is_gathered(cluster: ClusterView, gang: Gang) -> bool:
+    asked = gang.config.network if gang.config is not None else None
+    return asked is not None and asked.problem is None and cluster.network.is_known
+
+
+def _must_layer(cluster: ClusterView, gang: Gang) -> str:
+    """The layer of which one domain has to hold them all; empty: there is none."""
+    asked = gang.config.network if gang.config is not None else None
+    if asked is None or not _is_gathered(cluster, gang):
+        return ""
+    layer = must_gather_layer(asked.rules, cluster.network.names)
+    return layer if layer in cluster.network.names else ""
+
+
+def _homes(cluster: ClusterView, gang: Gang) -> Mapping[Path, int]:
+    layer = _must_layer(cluster, gang)
+    return cluster.network.homes(gang, cluster.network.names.index(layer) + 1) if layer else {}

@@ -1,4 +1,4 @@
-"""Answers to people about what pods depend on: gangs, quotas, nodes, and who draws on a Reservation."""
+"""Answers to people about what pods depend on: gangs, quotas, nodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import islice
 from berth.contracts.grants import CPU, ZONE, percent
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
+from berth.placement_solver.gang_picture import displacing, leaving_for, outcome_of, text_of
 from berth.placement_solver.why_gathered import network_facts
 from berth.placement_solver.why_load import load_of, load_problems
 from berth.resources.amounts import format_amount
@@ -38,8 +38,8 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         "decided": str(len(gang.placed - gang.bound)),
         "waiting": str(len(gang.children - gang.placed)),
         "nominated": str(len(gang.nominated)) if gang.nominated else "",
-        "waits for": _leaving_for(cluster, gang),
-        "displaced by": _displacing(cluster, gang),
+        "waits for": listed_victims(leaving_for(cluster, gang)),
+        "displaced by": listed_victims(displacing(cluster, gang)),
         "group": group if group != gang.id else "",
         **network_facts(cluster, gang),
     }
@@ -48,7 +48,7 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         kind=question.kind,
         namespace=question.namespace,
         name=question.name,
-        outcome=_gang_outcome(gang, minimum, is_refused=bool(refused and refused.tries)),
+        outcome=outcome_of(gang, minimum, is_refused=bool(refused and refused.tries)),
         mine=cluster.is_mine(group),
         reasons=[] if len(gang.bound) >= max(minimum, 1) else reasons,
         problems=cluster.gangs.problems(gang.id),
@@ -57,38 +57,10 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     )
 
 
-def _gang_outcome(gang: Gang, minimum: int, *, is_refused: bool) -> str:
-    if gang.children and len(gang.bound) >= max(minimum, 1):
-        return "bound"
-    if gang.children and len(gang.placed) >= max(minimum, 1):
-        return "decided"
-    return "refused" if is_refused else "waiting"
-
-
 def _member_state(gang: Gang, name: Name) -> str:
     if name in gang.nominated:
         return "nominated"
     return "bound" if name in gang.bound else "decided" if name in gang.placed else "waiting"
-
-
-def _leaving_for(cluster: ClusterView, gang: Gang) -> str:
-    """The pods that have still to leave for the gang."""
-    found: dict[str, None] = {}
-    for name in sorted(gang.nominated):
-        nomination = cluster.book.nominations.of(name)
-        for victim in cluster.book.remaining_victims(nomination) if nomination is not None else ():
-            found[f"{victim.namespace}/{victim.name}"] = None
-    return listed_victims(list(found))
-
-
-def _displacing(cluster: ClusterView, gang: Gang) -> str:
-    """For whom members of the gang have to leave."""
-    found = {
-        text_of(beneficiary)
-        for name in sorted(gang.children)
-        for beneficiary in cluster.beneficiaries.of(name, cluster.book)
-    }
-    return listed_victims(sorted(found))
 
 
 def listed_victims(found: Sequence[str]) -> str:
@@ -191,22 +163,8 @@ def _held(claim: Claim) -> str:
     return ", ".join([state, *plain, *granted])
 
 
-def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:
-    """The pods that hold something out of a Reservation."""
-    seen = cluster.book.seen(("", name))
-    if seen is None or isinstance(seen, Pod) or not seen.node:
-        return {}
-    claims = (claim for claim in cluster.book.claims_on(seen.node) if claim.reservation == seen.uid)
-    return _named({claim.name: _held(claim) for claim in sorted(claims, key=lambda claim: claim.name)})
-
-
 def _named(pods: Mapping[Name, str]) -> dict[str, str]:
     return {text_of(name): text for name, text in islice(pods.items(), PODS_MAX)}
-
-
-def text_of(name: Name) -> str:
-    """How answers call a pod, or a Reservation (its namespace is empty)."""
-    return f"{name[0]}/{name[1]}" if name[0] else f"reservation/{name[1]}"
 
 
 def _unknown(question: WhyQuestion, message: str) -> WhyAnswer:

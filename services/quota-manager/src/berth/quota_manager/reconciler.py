@@ -10,17 +10,22 @@ from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota_question import QuotaAnswer, QuotaQuestion
 from berth.contracts.subjects import command_subject, event_subject, named_key, namespaced_key, quota_key
 from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules, Settled
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
+from berth.quota_manager.core.hooks.asking import Hooks
+from berth.quota_manager.core.hooks.published import is_charge
+from berth.quota_manager.core.hooks.rounds import Hooking
 from berth.quota_manager.core.limits import Frame, PublishedGroups, frame_message, with_figures
 from berth.quota_manager.core.loans import Loans
 from berth.quota_manager.core.made_quotas import Maker, unmade
 from berth.quota_manager.core.overuse import Overuse, dated
 from berth.quota_manager.core.quota_state import state_text
 from berth.quota_manager.core.slipped import Admission, Demand, Slipped
+from berth.quota_manager.core.standing import standing
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
 from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
@@ -49,13 +54,15 @@ class Reconciler:
         started: float = 0.0,
         admission: Admission | None = None,
         home: str = "",
+        hooks: Hooks | None = None,
     ) -> None:
         """`started`: the monotonic time from which write-backs are allowed. `home`: where built-in groups are made."""
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
-        self.view = StateView(self.engine, self.slipped, on_news=on_news)
-        self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
+        self.hooking = Hooking(hooks, self.engine, on_news)
+        self.view = StateView(self.engine, self.slipped, self.hooking.classes, on_news=on_news)
+        self.published = PublishedView(self.published_groups, self.hooking.published, self.reconsider, self.renew)
         self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
         self.loans = Loans()
@@ -113,6 +120,7 @@ class Reconciler:
             "objects that admission would refuse": self.slipped.objects,
             "overused groups": self.alarms.over,
             "write-backs waiting": len(self.pace),
+            **self.hooking.facts,
             "unreadable messages": self.unreadable,
             "view": self.missing,
         }
@@ -121,6 +129,11 @@ class Reconciler:
     def unreadable(self) -> int:
         """Messages that could not be read since the start."""
         return self.view.invalid + self.ledger.unreadable
+
+    def answer(self, question: QuotaQuestion) -> QuotaAnswer:
+        """How the groups stand, for people."""
+        problems = self._problems_by_object()
+        return standing(self.engine, self.loans.of, problems, name=question.name, ready=self.is_ready)
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""
@@ -139,7 +152,10 @@ class Reconciler:
         self.settle(at.monotonic)
         # Write-backs come first: they decide for which groups a changed demand is published as well.
         commands = self._write_backs(at) + self._makings(at)
-        writes = [Write(key, message) for key, message in self.writes(at.ms, self.published.keys).items()]
+        present = self.published.keys
+        charges = self.hooking.writes(present, everything=self._everything)
+        writes = [Write(key, message) for key, message in self.writes(at.ms, present).items()]
+        writes += [Write(key, message) for key, message in charges.items()]
         return Outcome(writes, commands, self.announcements(at))
 
     def _write_backs(self, at: Moment) -> list[Command]:
@@ -173,6 +189,7 @@ class Reconciler:
         """Compare everything with what was published again: a take-over, a lost bucket, a refused write (its key)."""
         if key is not None:
             self.published_groups.messages.pop(key, None)
+            self.hooking.published.messages.pop(key, None)
         self._everything = True
 
     def renew(self) -> None:
@@ -186,7 +203,9 @@ class Reconciler:
 
     def settle(self, now: float) -> None:
         """Brings the figures in order. `now` is monotonic, in seconds."""
+        self.hooking.before(now)
         settled = self.engine.settle()
+        self.hooking.after(settled, self.view.seen_again, self.view.objects, now)
         self._follow(settled)
         self._at_once |= settled.shapes
         if settled.rebuilt:
@@ -255,7 +274,10 @@ class Reconciler:
 
     def _demand_of(self, name: str) -> Demand:
         group = self.engine.forest.groups.get(name)
-        return Demand(0, {}) if group is None else Demand(self.engine.pods_of(name)[0], group.child_request)
+        naming = self.engine.pods_naming(name)
+        if group is None:
+            return Demand(0, {}, naming)
+        return Demand(self.engine.pods_of(name)[0], group.child_request, naming)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
         """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.
@@ -287,7 +309,8 @@ class Reconciler:
                 self._written_ms[name] = now_ms
         left, self._left = self._left, set()
         if everything:
-            left |= set(present) - {quota_key(group.tree, group.name) for group in groups.values()}
+            there = {key for key in present if not is_charge(key)}
+            left |= there - {quota_key(group.tree, group.name) for group in groups.values()}
         for key in sorted(left - changes.keys()):
             changes[key] = None
             self.published_groups.saw(key, None)
@@ -379,7 +402,8 @@ class Reconciler:
         return {owner.rpartition("/")[2] for owner in before.keys() | now.keys() if before.get(owner) != now.get(owner)}
 
     def _patch(self, group: Group, shown: Shown) -> PatchObject | None:
-        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1])
+        of_hooks = self.hooking.shown(group, self.view.objects)
+        told = state_text(group, self.loans.of(group.name), self.engine.pods_of(group.name)[1], of_hooks)
         return patch(shown, figures_of(group, group.runtime), group.used, told)
 
 

@@ -64,6 +64,18 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     quota_admission: Annotated[
         bool, Meta(description="EnableQuotaAdmission: report quotas whose pods ask for more than admission lets in")
     ] = False
+    quota_hooks: Annotated[
+        str, Meta(description="names of the hook plug-ins that are asked, separated by commas; empty: none")
+    ] = ""
+    quota_hooks_fail_open: Annotated[
+        bool, Meta(description="a hook that fails counts as saying nothing; off, pods are refused for it")
+    ] = False
+    quota_hook_timeout_s: Annotated[Seconds, Meta(description="how long one call of a hook may take")] = 0.05
+
+    @property
+    def hooks(self) -> list[str]:
+        """The names of the hook plug-ins."""
+        return [name for each in self.quota_hooks.split(",") if (name := each.strip())]
 
     @property
     def admission(self) -> Admission:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from berth.contracts import buckets
+from berth.contracts.codec import decode, encode
+from berth.contracts.quota_question import QuotaQuestion
+from berth.quota_manager.core import series
+from berth.quota_manager.core.hooks.asking import Hooks
+from berth.quota_manager.core.hooks.rounds import rules_with
+from berth.quota_manager.hooks.calls import HookCalls
+from berth.quota_manager.hooks.loading import load_hooks
 from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
 from berth.quota_manager.views import EVERYTHING, STAMPS
 from berth.runtime import Context, Input, Manager, Output
-from berth.telemetry import counter, gauge, histogram
+from berth.telemetry import collected_gauge, counter, gauge, histogram
 
 REST = 4.0
 """Rounds of a busy tree are spaced by this many times their length, so that a flood of pods costs a fifth of a core."""
@@ -33,8 +42,10 @@ class Shell(Manager[Settings, Reconciler]):
     def __init__(self, context: Context[Settings]) -> None:
         settings = context.settings
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
+        calls = HookCalls(settings.quota_hook_timeout_s)
+        hooks = Hooks(load_hooks(settings.hooks), calls.call, calls.failed, fails_open=settings.quota_hooks_fail_open)
         reconciler = Reconciler(
-            settings.rules,
+            rules_with(settings.rules, hooks),
             on_news=lambda: self.changed.mark(EVERYTHING),
             interval_s=settings.writeback_interval_s,
             retry_s=settings.writeback_retry_s,
@@ -43,6 +54,19 @@ class Shell(Manager[Settings, Reconciler]):
             started=context.clock.monotonic(),
             admission=settings.admission,
             home=settings.quota_namespace,
+            hooks=hooks,
+        )
+        collected_gauge(
+            "scheduler_elastic_quota_spec",
+            "What ElasticQuotas say, as Koordinator shows it.",
+            series.LABELS,
+            lambda: series.spec_rows(reconciler.engine.forest.groups),
+        )
+        collected_gauge(
+            "scheduler_elastic_quota_status",
+            "What ElasticQuotas come to, as Koordinator shows it.",
+            series.LABELS,
+            lambda: series.status_rows(reconciler.engine.forest.groups),
         )
         self.wire(
             reconciler,
@@ -54,6 +78,15 @@ class Shell(Manager[Settings, Reconciler]):
             tick_s=TICK_S,
             rest=REST,
         )
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """See `Replica`."""
+
+        async def groups(payload: bytes) -> bytes:
+            return encode(self.reconciler.answer(decode(payload, QuotaQuestion)))
+
+        return {"quota": groups}
 
     def on_reset(self) -> None:
         """See `Manager`."""

@@ -14,14 +14,17 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.quota_manager.core.engine import Engine
+from berth.quota_manager.core.hooks.classes import HookedClasses
+from berth.quota_manager.core.hooks.published import PublishedCharges, is_charge
 from berth.quota_manager.core.limits import PublishedGroups
 from berth.quota_manager.core.made_quotas import QuotaObjects
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
 from berth.quota_manager.core.profiles import NodeOfPool, Profiles
 from berth.quota_manager.core.slipped import Slipped
 from berth.quota_manager.core.writeback import Shown, shown_by
+from berth.rules.quota_hooks.seen import hooked_pod
 
 REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas", "elasticquotaprofiles"))
 """Without a complete view of these, totals or demand would be too low, and groups, or the nodes that a tree is kept to,
@@ -35,7 +38,10 @@ EVERYTHING: Final = "everything"
 class StateView:
     """STATE as quotas see it: pods and nodes go straight into the engine's books, quotas also into `shown`."""
 
-    def __init__(self, engine: Engine, slipped: Slipped, *, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, slipped: Slipped, hooked: HookedClasses | None = None, *, on_news: Callable[[], None]
+    ) -> None:
+        """`hooked`: where hooks are asked about pods that wait."""
         self.shown: dict[str, Shown] = {}
         """What each ElasticQuota shows of itself, by STATE key."""
         self.seen_again: set[str] = set()
@@ -43,6 +49,7 @@ class StateView:
         self.invalid = 0
         self._engine = engine
         self._slipped = slipped
+        self._hooked = hooked
         self._on_news = on_news
         self.profiles = Profiles()
         self.objects = QuotaObjects()
@@ -75,6 +82,8 @@ class StateView:
     def reset(self) -> None:
         """The bucket begins anew."""
         self._engine.reset()
+        if self._hooked is not None:
+            self._hooked.reset()
         self._slipped.reset()
         self.profiles.reset()
         self.objects.reset()
@@ -106,11 +115,21 @@ class StateView:
             self._on_news()
 
     def _pod(self, key: str, value: bytes) -> None:
-        booked = read_pod(decode(value, PodView), self._engine.rules.charging)
+        pod = decode(value, PodView)
+        booked = read_pod(pod, self._engine.rules.charging)
+        if booked is None or pod.node:
+            self._waits_no_longer(key)
+        elif self._hooked is not None:
+            seen = hooked_pod(pod.namespace, decode(value, state.Pod).template)
+            booked = booked[0], self._hooked.see(key, seen, *booked)
         if booked is None:
             self._engine.book.remove(key)
         else:
             self._engine.book.put(key, *booked)
+
+    def _waits_no_longer(self, key: str) -> None:
+        if self._hooked is not None:
+            self._hooked.forget(key)
 
     def _node(self, key: str, value: bytes) -> None:
         node = decode(value, NodeView)
@@ -140,6 +159,7 @@ class StateView:
 
     def _forget(self, kind: str, key: str) -> None:
         if kind == "pod":
+            self._waits_no_longer(key)
             self._engine.book.remove(key)
         elif kind == "node":
             self._engine.remove_node(key)
@@ -160,11 +180,16 @@ class PublishedView:
     """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
 
     def __init__(
-        self, published_groups: PublishedGroups, reconsider: Callable[[str | None], None], renew: Callable[[], None]
+        self,
+        published_groups: PublishedGroups,
+        published_charges: PublishedCharges,
+        reconsider: Callable[[str | None], None],
+        renew: Callable[[], None],
     ) -> None:
         self.keys: set[str] = set()
         """Keys that are there, counting our writes on their way."""
         self._published_groups = published_groups
+        self._published_charges = published_charges
         self._reconsider = reconsider
         self._renew = renew
 
@@ -172,11 +197,15 @@ class PublishedView:
         """The bucket begins anew. Revisions do not."""
         self.keys.clear()
         self._published_groups.messages.clear()
+        self._published_charges.messages.clear()
         self._renew()
 
     def apply(self, entry: Entry) -> None:
-        """A group as published, by us or by the other replica. An unreadable one will be written again."""
+        """A message as published, by us or by the other replica. An unreadable one will be written again."""
         self.wrote(entry.key, None if entry.deleted else entry)
+        if is_charge(entry.key):
+            self._published_charges.saw(entry.key, None if entry.deleted else entry.value)
+            return
         message: QuotaGroup | None = None
         if not entry.deleted:
             try:
@@ -192,9 +221,9 @@ class PublishedView:
         """A write that is on its way (None: a deletion); what it says was noted when it was decided."""
         (self.keys.discard if message is None else self.keys.add)(key)
 
-    def get(self, key: str) -> QuotaGroup | None:
+    def get(self, key: str) -> QuotaGroup | PodCharge | None:
         """What a key shows."""
-        return self._published_groups.messages.get(key)
+        return (self._published_charges if is_charge(key) else self._published_groups).messages.get(key)
 
     def name_of(self, key: str) -> str:
         """A write of this key was refused: it is compared with the bucket again."""

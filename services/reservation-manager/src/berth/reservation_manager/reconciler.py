@@ -13,7 +13,8 @@ from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.contracts.subjects import command_subject, event_subject, named_key
-from berth.reservation_manager.core.life import FINAL, Life, finished_of, live
+from berth.reservation_manager.core.life import FINAL, Life, Phase, finished_of, live
+from berth.reservation_manager.core.pacing import StatusPace
 from berth.reservation_manager.core.reserved_capacity import capacity_of, problems_of
 from berth.reservation_manager.core.schedules import Schedules
 from berth.reservation_manager.core.status import status_of
@@ -48,7 +49,8 @@ class Reconciler:
         """`collect_after_s`: how long after its end a Reservation is deleted; 0: it stays."""
         self.view = view
         self.published = published
-        self.schedules = Schedules(retry_s=retry_s)
+        self._pace = StatusPace()
+        self.schedules = Schedules(retry_s=retry_s, pace=self._pace)
         self._schedulers = schedulers
         self._retry_s = retry_s
         self._ends: dict[str, tuple[float, bool]] = {}  # when a reservation ends, and whether it was taken for over
@@ -102,7 +104,8 @@ class Reconciler:
             for name, when in self._collects.items()
             if at.now > when and at.monotonic - self._deleting.get(name, never) >= self._retry_s
         ]
-        return ends + late + old + [marked(each) for each in self.schedules.due(at.now, at.monotonic)]
+        held = self._pace.due(at.monotonic)
+        return ends + late + old + held + [marked(each) for each in self.schedules.due(at.now, at.monotonic)]
 
     def begin(self) -> None:
         """Who is replaced may be so before its command is on its way."""
@@ -119,6 +122,7 @@ class Reconciler:
         if reservation is None:
             for book in (self._ends, self._phases, self._announced, self._asked, self._collects, self._deleting):
                 book.pop(name, None)
+            self._pace.forget(name)
             return Outcome([Write(key, None)])
         gone = bool(reservation.node) and self.view.node_is_gone(reservation.node)
         life = live(reservation, self.view.users_of(reservation), node_is_gone=gone, now=at.now)
@@ -194,10 +198,14 @@ class Reconciler:
         scheduler, name = reservation.template.scheduler, reservation.name
         if not life.changed or (scheduler and scheduler not in self._schedulers):
             self._asked.pop(name, None)
+            self._pace.settle(name)
             return []
         status = f"{reservation.version}/{life.phase}/{sorted(life.allocated.items())}/{[o.uid for o in life.owners]}"
         asked = self._asked.get(name)
         if asked is not None and asked.status == status and at.monotonic - asked.at < self._retry_s:
+            return []
+        is_phase = life.phase.value != (reservation.phase or Phase.PENDING)
+        if not self._pace.admit(name, at.monotonic, is_phase=is_phase):
             return []
         self._asked[name] = _Asked(status, at.monotonic)
         time = datetime.fromtimestamp(at.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -141,6 +141,38 @@ def test_a_successor_goes_into_the_domain_of_the_others(run: Any) -> None:
     assert solution.placements[0].gang.domain.path == ["s1"]
 
 
+def test_successors_of_all_members_choose_their_domain_together(run: Any) -> None:
+    gang(run, 3, must(SPINE))
+    run.round()
+    for at in range(3):
+        run.bind(pod(f"p{at}").requests(cpu=16_000, memory=GI).gang("g"))
+    assert run.cluster.gangs.readiness("default/g").satisfied
+    for at in range(3):
+        run.delete_pod(f"p{at}")
+    run.pod(pod("fills").requests(cpu=16_000).set(node="node-1", phase="Running"))
+    for at in range(3, 7):
+        run.pod(pod(f"p{at}").requests(cpu=16_000, memory=GI).gang("g"))
+    solution = run.round()
+    assert set(where(run, solution).values()) == {f"node-{n}" for n in (3, 4, 5, 6)}
+    assert not solution.placements[0].gang.strict
+    assert solution.placements[0].gang.domain.path == ["s2"]
+
+
+def test_of_successors_as_many_as_fit_begin_and_the_others_follow_into_their_domain(run: Any) -> None:
+    gang(run, 2, must(BLOCK))
+    run.round()
+    for at in range(2):
+        run.bind(pod(f"p{at}").requests(cpu=16_000, memory=GI).gang("g"))
+    assert run.cluster.gangs.readiness("default/g").satisfied
+    for at in range(2):
+        run.delete_pod(f"p{at}")
+    for at in range(2, 5):
+        run.pod(pod(f"p{at}").requests(cpu=16_000, memory=GI).gang("g"))
+    solution = run.round()
+    assert len(solution.placements) == 2
+    assert len(solution.refusals) == 1
+
+
 def test_a_node_that_takes_no_more_than_its_bound_says_so_and_the_plan_is_made_anew(run: Any) -> None:
     for node in (2, 7):
         run.node(f"node-{node}", cpu=16_000, labels={SPINE: "s1"}, taints=[Taint(key="x", effect="NoSchedule")])

@@ -147,7 +147,7 @@ class Capacity:
         """With whom it is charged to, and how much of it."""
         if not pays_for(self.rules, is_deleting=hold.is_deleting):
             return hold._replace(groups=(), charged={})
-        paid = charged(hold.amounts, uncharged(self.rules, hold.overhead))
+        paid = charged(hold.amounts, uncharged(self.rules, hold.overhead), hold.surcharge)
         return hold._replace(groups=self.line_of(hold.quota), charged=paid)
 
     def quotas_changed(self) -> None:

@@ -12,7 +12,9 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from berth.contracts import names
+import msgspec
+
+from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR, amounts_of
@@ -22,9 +24,13 @@ from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
+from berth.rules.bounded_json import read_annotation
 from berth.rules.eviction_notes import Mark, noted_mark
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, is_by_berth
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, is_by_berth
+from berth.rules.reservation_operating import current_owner_of
+from berth.rules.reservation_owners import PodIdentity, compile_owners
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.revocations import is_revocation
 
 Json = Mapping[str, Any]
 Name = tuple[str, str]
@@ -118,7 +124,8 @@ class Evictions:
             self._looks[_uid(seen)] = (self._order, _attempt(seen))
 
     def decided(self, decision: Decision, view: LedgerView) -> None:
-        """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority."""
+        """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority. Members of a
+        gang are decided together, whatever node each of them was nominated to."""
         pod = self._pods.get((decision.namespace, decision.name))
         node = self._nodes.get(("", decision.node))
         if pod is None or node is None or decision.kind != "pod" or decision.reservation_uid:
@@ -127,6 +134,7 @@ class Evictions:
             each
             for held in view.decisions.values()
             if (each := held.decision).nominates and each.node == decision.node and each.uid != decision.uid
+            if not _are_of_one_gang(each, decision)
             if self._waits(each) and self._priorities.get(each.uid, 0) >= priority_of(pod) and self._have_left(each)
         ]
         if not heirs:
@@ -183,11 +191,13 @@ class Evictions:
         if over_s is not None and self._calm.since(over_s) > self._lag_s:
             text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
             self._verdicts.add("I11", subject, f"{who}: {text}")
-        if self._hears_looks:
+        if self._hears_looks and not is_revocation(decision):
             self._judge_look(victim, mark, decision, subject)
         self._laws.evicted(victim, decision, subject)
         self._judge_gang(victim, decision, subject)
-        if decision.eviction_reason in (BY_QUOTA, BY_OWNER):
+        if decision.eviction_reason == BY_HAND_OVER:
+            self._judge_hand_over(victim, decision, subject)
+        if decision.eviction_reason in (BY_QUOTA, BY_OWNER, BY_HAND_OVER):
             return
         self._verdicts.judged("I11b")
         mine, theirs = priority_of(victim), self._priorities.get(decision.uid)
@@ -198,6 +208,24 @@ class Evictions:
         why = why_nobody_leaves(waiting, victim) if waiting is not None and _uid(waiting) == decision.uid else ""
         if why:
             self._verdicts.add("I11b", subject, f"{who}: is evicted for reservation {decision.name}, which {why}")
+
+    def _judge_hand_over(self, victim: Json, decision: Decision, subject: str) -> None:
+        """I30b: it is a placeholder, its owners accept whom it leaves for, and it says who that is."""
+        self._verdicts.judged("I30b")
+        meta = victim["metadata"]
+        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        user = self._pods.get((decision.namespace, decision.name))
+        why = ""
+        if labels.get(names.LABEL_OPERATING_MODE) != "Reservation":
+            why = "which is no placeholder"
+        elif current_owner_of(notes) != decision.uid:
+            why = "and does not say so"
+        elif user is not None and _uid(user) == decision.uid and not _owns(user, notes):
+            why = "which its owners do not accept"
+        if why:
+            who = "/".join(_name(victim))
+            text = f"{who}: hands over to {decision.namespace}/{decision.name}, {why}"
+            self._verdicts.add("I30b", subject, text)
 
     def _judge_gang(self, victim: Json, decision: Decision, subject: str) -> None:
         """E8: when the first leaves for a gang all its members are nominated, and waited until a moment ago; behind the
@@ -257,6 +285,10 @@ class Evictions:
         return True
 
 
+def _are_of_one_gang(one: Decision, other: Decision) -> bool:
+    return one.gang is not None and other.gang is not None and one.gang.name == other.gang.name
+
+
 def _name(pod: Json) -> Name:
     meta = pod["metadata"]
     return (meta.get("namespace") or "", meta["name"])
@@ -281,3 +313,12 @@ def _is_evicted(pod: Json) -> bool:
     return any(
         each.get("type") == "DisruptionTarget" and is_by_berth(each.get("reason") or "", mark) for each in conditions
     )
+
+
+def _owns(user: Json, notes: Mapping[str, str]) -> bool:
+    """Whether this pod is an owner by the annotation of a placeholder."""
+    read = read_annotation(notes, names.ANNOTATION_RESERVATION_OWNERS, list[kube.ReservationOwner])
+    meta = user["metadata"]
+    references = tuple(msgspec.convert(meta.get("ownerReferences") or [], list[kube.OwnerReference]))
+    identity = PodIdentity(meta.get("namespace") or "", meta["name"], meta["uid"], meta.get("labels") or {}, references)
+    return isinstance(read, list) and compile_owners(read).accept(identity)

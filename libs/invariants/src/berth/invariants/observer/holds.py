@@ -11,6 +11,7 @@ from berth.contracts.ledger import Decision, Grant
 from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.pods import Watched
 from berth.invariants.things import GPU
+from berth.rules.records.registry import QUOTA
 
 Minor = tuple[str, str, str, str]
 """Node, kind, minor, resource."""
@@ -20,7 +21,7 @@ CORES: Final = frozenset({CPU, ZONE})
 
 class Hold(NamedTuple):
     """`quota` is the group that pays, `groups` those that are charged by it, itself first, and `charged` what they are
-    charged; `overhead` is what of the amounts is the runtime class's."""
+    charged; `overhead` is what of the amounts is the runtime class's, `surcharge` what is charged beyond them."""
 
     uid: str
     text: str
@@ -36,6 +37,7 @@ class Hold(NamedTuple):
     cut: frozenset[str] = frozenset()
     """The chips that it has a part of which is one of their sizes, by minor."""
     overhead: Mapping[str, int] = {}
+    surcharge: Mapping[str, int] = {}
     is_deleting: bool = False
     charged: Mapping[str, int] = {}
     are_cores_unknown: bool = False
@@ -71,6 +73,7 @@ def of_bound(pod: Watched) -> Hold:
         since_s=pod.bound_s,
         are_cores_unknown=pod.are_cores_unknown,
         overhead=pod.overhead,
+        surcharge=QUOTA.read_surcharge(pod.annotations),
         is_deleting=pod.is_deleting,
     )
 
@@ -87,6 +90,7 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         quota=decision.quota.rpartition("/")[2],
         is_non_preemptible=decision.non_preemptible,
         overhead=pod.overhead,
+        surcharge=decision.surcharge,
         is_deleting=pod.is_deleting,
     )
 

@@ -20,6 +20,7 @@ from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.holds import CORES, DEVICES
 from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.reclaims import Reclaims
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader
@@ -52,6 +53,7 @@ class LedgerWatch:
         evictions: Evictions,
         calm: Calm,
         shares: Shares,
+        reclaims: Reclaims,
         *,
         laws: Iterable[Callable[[Decision], None]],
         seen: Callable[[Name], Watched | None],
@@ -73,6 +75,7 @@ class LedgerWatch:
         self._evictions = evictions
         self._calm = calm
         self._shares = shares
+        self._reclaims = reclaims
         self._laws = tuple(laws)
         self._limit_s = limit_s
         self._doubt_since_s = NEVER
@@ -116,6 +119,7 @@ class LedgerWatch:
             return
         self._stored = left
         self._shares.lost()
+        self._reclaims.lost()
         begun = self._begun()
         before, plans = set(self.held), self.view.plans
         self._fold_anew(survivors)
@@ -166,6 +170,7 @@ class LedgerWatch:
         now = self.view.decisions.get(name)
         if now is not None and now.decision.nominates:
             self._evictions.nominated(now.decision)
+            self._reclaims.nominated(now.decision)
             now = None  # nothing is bound under it, and its victims are still there: it takes nothing from anybody yet
         if before is not None and (now is None or not _says_the_same(before.decision, now.decision)):
             self._judge_end(name, before.decision, now.decision if now else None)
@@ -255,6 +260,7 @@ class LedgerWatch:
             return
         before = self._decided.plan(entry)
         self._shares.planned(plan, self.view.stamps)
+        self._reclaims.planned(plan, self.view.stamps)
         self._verdicts.judged("I12")
         if before in (PlanStatus.COMMITTED, PlanStatus.ABORTED) and entry.status is not before:
             text = f"plan {plan} was {before} and is {entry.status}"

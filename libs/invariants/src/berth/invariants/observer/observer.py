@@ -41,6 +41,7 @@ from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.pools import Pools
+from berth.invariants.observer.reclaims import Reclaims
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.shares import Shares
 from berth.invariants.observer.sight import Reader, Sight
@@ -152,6 +153,7 @@ class Observer:
             self._evictions,
             calm,
             self._shares,
+            Reclaims(self.verdicts, self.capacity, self._shares, self._objects["pods"]),
             laws=(
                 SpreadLaw(self._peers, self.verdicts).decided,
                 self._affinity.decided,
@@ -162,9 +164,9 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
-                self._shares.decided,
                 self._lent.decided,
                 self._take_overs.decided,
+                self._shares.decided,
             ),
             seen=self._seen,
             claim=self._claim,
@@ -258,7 +260,7 @@ class Observer:
         self._ledger.lost(survivors)
 
     def quota(self, key: str, value: bytes, deleted: bool) -> None:
-        """The next message that QUOTA has stored. Without them I31 is not judged, and quotas by the defaults."""
+        """The next message of QUOTA; without them I31 and I35 are not judged, and quotas by the defaults."""
         self._shares.see(key, value, deleted)
 
     def slo(self, key: str, value: bytes, deleted: bool) -> None:

@@ -15,7 +15,7 @@ from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp, Decision
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.invariants.counts import Excuse
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.holds import Hold
@@ -38,6 +38,10 @@ class Said(NamedTuple):
     at_s: float
 
 
+CHARGES: Final = subjects.charge_key("")
+"""What keys of QUOTA begin with that say what hooks charge."""
+
+
 class Shares:
     """What QUOTA has said of each group, and whether plans keep to it."""
 
@@ -57,6 +61,9 @@ class Shares:
             self._gone.update(place for place in self._places() if subjects.quota_key(*place) == key)
             return
         try:
+            if key.startswith(CHARGES):
+                decode(value, PodCharge)  # what of it was decided, decisions say
+                return
             group = decode(value, QuotaGroup)
         except InvalidMessage as error:
             self._verdicts.add("I0", f"QUOTA {key}", f"QUOTA key {key} cannot be read: {error}")
@@ -74,6 +81,10 @@ class Shares:
             self._capacity.rules = group.rules
             self._capacity.regroup()
             self._capacity.quotas_changed()
+
+    def knows(self, key: Key) -> bool:
+        """Whether QUOTA has said anything of a group."""
+        return any(each.group.tree == key[0] for each in self._said.get(key[1], ()))
 
     def decided(self, decision: Decision) -> None:
         """A decision of a batch of which the end is still to come."""
@@ -103,7 +114,7 @@ class Shares:
 
     def _line(self, key: Key, stamps: Mapping[str, AccountStamp], plan: str) -> Iterator[Key]:
         """The group and those above it, as far as this plan has stamped them."""
-        said = self._of(key, stamps)
+        said = self.said(key, stamps)
         for place in (key, *((key[0], name) for name in (said.group.ancestors if said is not None else ()))):
             stamp = stamps.get(subjects.quota_account(*place))
             if stamp is not None and stamp.plan == plan:
@@ -119,7 +130,7 @@ class Shares:
         is_own: bool,
     ) -> None:
         """`together`: who is decided in the same batch, and the group of each."""
-        said = self._of(place, stamps)
+        said = self.said(place, stamps)
         if said is None or resource not in said.group.limits:
             return
         revision = stamps[subjects.quota_account(*place)].revision
@@ -128,7 +139,7 @@ class Shares:
         if is_own and not said.group.rules.checks_parents:
             # Those of groups below may have come after its own pods, and are bound by its max alone.
             later = {uid for uid, group in together.items() if group != place[1]}
-        holders = self._holders(place, resource, revision, later)
+        holders = self.holders(place, resource, revision, later)
         most = _bound(said.group, resource, is_own=is_own)
         total = sum(amount for _, amount in holders())
         if total <= most:
@@ -140,7 +151,7 @@ class Shares:
         subject = f"quota {place[1]} at revision {revision}"
         self._capacity.beyond(LAW, subject, resource, most, holders, Reader.QUOTA)
 
-    def _of(self, key: Key, stamps: Mapping[str, AccountStamp]) -> Said | None:
+    def said(self, key: Key, stamps: Mapping[str, AccountStamp]) -> Said | None:
         """What was said of a group under the revision that is stamped on it."""
         stamp = stamps.get(subjects.quota_account(*key))
         if stamp is None:
@@ -154,17 +165,18 @@ class Shares:
         A move is a revision of its whole tree: who has read of it stamps that revision on every account, also of groups
         of which the message of the same round is still to come.
         """
-        if said.group.revision != revision or not self._may_be_unread(said):
+        if said.group.revision != revision or not self.may_be_unread(said):
             return None
         of_it = [each for each in self._said[said.group.name] if each.group.tree == said.group.tree]
         at = of_it.index(said)
         return of_it[at - 1] if at else None
 
-    def _may_be_unread(self, said: Said) -> bool:
+    def may_be_unread(self, said: Said) -> bool:
+        """Whether a solver that names its revision may have read of the move, and not of this group."""
         return said.group.revision in self._moves and not self._capacity.sight.has_seen(Reader.QUOTA, said.at_s)
 
-    def _holders(
-        self, place: Key, resource: str, revision: int, without: Collection[str]
+    def holders(
+        self, place: Key, resource: str, revision: int, without: Collection[str] = ()
     ) -> Callable[[], Iterator[tuple[Hold, int]]]:
         """Who is charged to a group or to one that was below it under this revision, and how much."""
         below = {name for name in self._said if self._is_below(name, place, revision)}
@@ -183,7 +195,7 @@ class Shares:
             return False
         if name == place[1]:
             return True
-        is_unread = said.group.revision == revision and self._may_be_unread(said)
+        is_unread = said.group.revision == revision and self.may_be_unread(said)
         return place[1] in said.group.ancestors and not is_unread
 
     def _places(self) -> set[Key]:

@@ -30,11 +30,13 @@ class Choice(NamedTuple):
 
 
 def by_nodes(problem: JobProblem) -> JobPlan | None:
-    """A plan with one member a node, for members that are alike; None where they are not, or there are too few
-    nodes."""
+    """A plan with one member a node, for members that are alike; None where they are not, where most nodes take several
+    or where there are too few nodes."""
     if len(problem.classes) != 1:
         return None
     (cls,) = problem.classes
+    if _take_several(problem, cls):
+        return None
     able, leaves = _leaving(problem, cls)
     search = _Search(problem, np.flatnonzero(able), cls.members, leaves & able[problem.pod_node])
     if not cls.members or search.rows.size < cls.members:
@@ -88,6 +90,15 @@ class _Search:
                 break
             share = (share + fresh) / 2
         return best._replace(share=share)
+
+
+def _take_several(problem: JobProblem, cls: MemberClass) -> bool:
+    """Whether most of the nodes that take a member once everybody has left take two."""
+    wanted = cls.request > 0
+    emptied = problem.free[:, wanted].copy()
+    np.add.at(emptied, problem.pod_node, problem.pod_amounts[:, wanted])
+    able = cls.nodes & np.all(emptied >= cls.request[wanted], axis=1)
+    return bool(2 * np.all(emptied[able] >= 2 * cls.request[wanted], axis=1).sum() > able.sum())
 
 
 def _leaving(problem: JobProblem, cls: MemberClass) -> tuple[Mask, Mask]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.rules.devices.kubelet_counts import counts_shown
+from berth.rules.records.borrowed import Borrowed
 from berth.rules.records.container_devices import ContainerDevices
 from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.gang import BindGang
@@ -20,10 +21,11 @@ from berth.rules.records.seam import GrantRecord, Record
 
 RESERVATION: Final = ReservationAllocated()
 QUOTA: Final = ChargedQuota()
+BORROWED: Final = Borrowed()
 
 GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(), ResourceStatus())
 """Those that say what was granted within a node."""
-RECORDS: tuple[Record, ...] = (*GRANTS, ContainerDevices(), RESERVATION, BindGang(), BoundPlan(), QUOTA)
+RECORDS: tuple[Record, ...] = (*GRANTS, ContainerDevices(), RESERVATION, BindGang(), BoundPlan(), QUOTA, BORROWED)
 
 GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
 """Resources that are given out one by one: the plain sum over a node says nothing about them."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from berth.contracts.ledger import Grant
+from berth.contracts.ledger import Grant, Loan
 from berth.contracts.state import Device, PodTemplate
 
 RECORD_LENGTH_MAX: Final = 256 * 1024
@@ -21,7 +21,8 @@ class Bound(NamedTuple):
     `reservation` is the name of the one that it draws on. `gang_size` counts the members that its plan holds. `uuids`
     are what the node calls what is granted, by kind and id of the grant; what has none is left out. `resource_spec` is
     what the pod's annotation of that name says once what it left to a default is written out; empty: it stays as it is.
-    `template` is a pod's; who has no containers, as a Reservation, has an empty one.
+    `template` is a pod's; who has no containers, as a Reservation, has an empty one. `loans` are what it borrows.
+    `surcharge` is what its quota group is charged beyond the request.
     """
 
     plan: str
@@ -34,6 +35,8 @@ class Bound(NamedTuple):
     uuids: Mapping[tuple[str, str], str] = {}
     resource_spec: str = ""
     template: PodTemplate = PodTemplate()
+    loans: tuple[Loan, ...] = ()
+    surcharge: Mapping[str, int] = {}
 
 
 class Record(Protocol):

@@ -11,6 +11,7 @@ from berth.contracts import state
 from berth.contracts.kube import PodStatus
 from berth.contracts.names import ANNOTATION_MIRROR
 from berth.rules.pod_reading import PodItem, parts_of
+from berth.rules.reservation_operating import is_placeholder
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024
 REASON_LENGTH_MAX: Final = 256
@@ -54,6 +55,7 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         nominated=bounded_name(status.nominated_node_name, "status.nominatedNodeName", found),
         mirror=ANNOTATION_MIRROR in (meta.annotations or ()),
         problems=problems_of(found) if found else [],
+        ready=is_placeholder(meta.labels or {}) and _is_true(status, "Ready"),
     )
 
 
@@ -64,6 +66,10 @@ def _unschedulable(status: PodStatus) -> str:
                 return shortened(condition.message, UNSCHEDULABLE_LENGTH_MAX)
             return ""
     return ""
+
+
+def _is_true(status: PodStatus, kind: str) -> bool:
+    return any(each.type == kind and each.status == "True" for each in status.conditions or ())
 
 
 def _true_since(status: PodStatus, kind: str, found: Found) -> str:

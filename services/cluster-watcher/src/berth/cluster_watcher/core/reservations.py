@@ -95,9 +95,9 @@ def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
         conditions=status.conditions or [],
         current_owners=status.current_owners or [],
         problems=problems_of(found),
-        is_priority_set=template.priority != PRIORITY_DEFAULT or _names_priority(meta.labels or {}, pod),
         pre_allocation_mode=policy.mode,
         pre_allocation_multiple=policy.enable_multiple,
+        is_priority_set=template.priority != PRIORITY_DEFAULT or _names_priority(meta.labels or {}, pod),
     )
 
 

@@ -43,16 +43,25 @@ GO = GangCheck(Start.GO)
 
 
 def check_plan(
-    plan: str, book: Book, begun: Collection[tuple[str, str]] = (), nodes: Mapping[str, Node] = NO_NODES
+    plan: str,
+    book: Book,
+    begun: Collection[tuple[str, str]] = (),
+    nodes: Mapping[str, Node] = NO_NODES,
+    letting_go: Collection[str] = (),
 ) -> GangCheck:
-    """Look at every strict gang of the plan; `begun`: plan and name of gangs that are known to have begun."""
+    """Look at every strict gang of the plan; `begun`: plan and name of gangs that are known to have begun.
+
+    `letting_go`: the uids of pods whose attempt is being raised, which the view does not show yet.
+    """
     decisions = [book.ledger.decisions[name].decision for name in sorted(book.ledger.members.get(plan, ()))]
     gangs: dict[str, list[Decision]] = {}
     for decision in decisions:
         if decision.gang is not None and decision.gang.strict:
             gangs.setdefault(decision.gang.name, []).append(decision)
     checks = [
-        _check_gang(name, members, plan, book, nodes) for name, members in gangs.items() if (plan, name) not in begun
+        _check_gang(name, members, plan, book, nodes, letting_go)
+        for name, members in gangs.items()
+        if (plan, name) not in begun
     ]
     waiting = next((check for check in checks if check.start is Start.WAIT), None)
     broken = [check for check in checks if check.start is Start.WITHDRAW]
@@ -68,7 +77,9 @@ def check_plan(
     )
 
 
-def _check_gang(name: str, members: list[Decision], plan: str, book: Book, nodes: Mapping[str, Node]) -> GangCheck:
+def _check_gang(
+    name: str, members: list[Decision], plan: str, book: Book, nodes: Mapping[str, Node], letting_go: Collection[str]
+) -> GangCheck:
     seen = [book.seen((member.namespace, member.name)) for member in members]
     if any(obj is not None and obj.node and obj.plan == plan for obj in seen):
         return GO
@@ -76,6 +87,8 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book, nodes
         return GangCheck(Start.WAIT, reason="the view is older than the solver's")
     if any(_is_to_come(member, obj, book) for member, obj in zip(members, seen, strict=True)):
         return GangCheck(Start.WAIT, reason="the view does not show what the solver saw of a member yet")
+    if letting_go and any(member.uid in letting_go for member in members):
+        return GangCheck(Start.WAIT, reason="a member is being let go for an older plan")
     current = tuple(
         member
         for member, obj in zip(members, seen, strict=True)

@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 class View(NamedTuple):
-    """What is seen of storage and of pods. `is_known`: all claims and volumes are in it, a missing one is gone."""
+    """What is seen of storage and of pods. `is_known`: all claims and volumes are in it, what is missing is gone."""
 
     storage: StorageObjects
     is_known: bool

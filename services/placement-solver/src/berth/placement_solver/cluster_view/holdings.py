@@ -22,6 +22,7 @@ from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.facts import facts_of
@@ -102,6 +103,7 @@ class Holdings:
         self.eviction_inputs = Inputs()
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
+        self.placeholders = Placeholders()
         self.ground = Ground(
             self.nodes,
             self.capacity,
@@ -111,6 +113,7 @@ class Holdings:
             self.leavers,
             self.charged,
             self.budgets.values,
+            self.placeholders,
         )
         self.displacers = displacers_of(self.ground)
         self.revocations = Revocations(self.ground)
@@ -120,7 +123,7 @@ class Holdings:
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
-        self.awaited = AwaitedInputs(self.quotas)
+        self.awaited = AwaitedInputs(self.quotas, self.payers)
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
@@ -153,8 +156,7 @@ class Holdings:
         self._observers.append(observer)
 
     def _pod(self, name: Name) -> Pod | None:
-        seen = self.book.seen(name)
-        return seen if isinstance(seen, Pod) else None
+        return self.book.pods.get(name)
 
     def _place_of(self, name: Name) -> str:
         """The node of a pod, decided or bound; empty: it has none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.contracts import subjects
 from berth.contracts.codec import decode
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.slo import NodeOffer
 from berth.placement_solver.cluster_view.holdings import Holdings
@@ -20,10 +20,14 @@ class ManagersBuckets(Holdings):
         if kind == "group":
             self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
             self.quota_changed = True
+        elif kind == "charge":
+            self.payers.surcharges.see(tree, None if deleted else decode(value, PodCharge))
+            self.quota_changed = True
 
     def reset_quota(self) -> None:
         """QUOTA starts over."""
         self.quotas.reset()
+        self.payers.surcharges.reset()
         self.awaited.elastic_quotas.anew_at = self.now
 
     def knows_quotas(self) -> bool:

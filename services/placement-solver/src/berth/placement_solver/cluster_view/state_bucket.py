@@ -52,6 +52,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         self.eviction_inputs.reset()
         self.leavers.forget_pods()
         self.take_overs.running.reset()
+        self.placeholders.reset()
         self.selectors.reset()
         self.changed_gangs.clear()
         self.configuration.reset()
@@ -164,6 +165,8 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         self.facts.see_pod(name, pod)
         self.leavers.see_pod(name, pod)
         self.take_overs.running.see(name, pod)
+        if self.placeholders.see(name, pod):
+            self.capacity_came_back = True
         self._judge(name)
 
     def _judge_beneficiary(self, name: Name) -> None:

@@ -15,7 +15,6 @@ from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
-from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name, name_of
 
@@ -160,8 +159,8 @@ class WaitingRules(Holdings):
             return True
         if not isinstance(waiting.object, Pod):
             return False
-        payer, free = self.payers.of(waiting.object), self.payers.free_of(waiting.object)
-        return payer is not None and self.quotas.is_promised(payer, charged(waiting.template.requests, free))
+        payer = self.payers.of(waiting.object)
+        return payer is not None and self.quotas.is_promised(payer, self.payers.charged_for(waiting.object, payer))
 
 
 def _waits_for_defaults(waiting: Waiting) -> bool:

@@ -10,6 +10,7 @@ from berth.contracts.base import Reason
 from berth.contracts.state import Pod
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.awaited_reservations import AwaitedReservations
+from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.waits import WORKED_OUT_S, Wait
@@ -19,10 +20,11 @@ from berth.rules.reservation_match import reservation_request_of
 class AwaitedInputs:
     """What STATE shows and its manager has yet to publish. Times are monotonic seconds."""
 
-    def __init__(self, quotas: Quotas) -> None:
+    def __init__(self, quotas: Quotas, payers: Payers) -> None:
         self.elastic_quotas = ElasticQuotas()
         self.capacity = AwaitedReservations()
         self._quotas = quotas
+        self._payers = payers
         self._some_quota = False
         self._proven = 0
 
@@ -40,7 +42,7 @@ class AwaitedInputs:
         for member in members:
             quota, capacity = self._quota_wait(member), self._reservation_wait(member, now)
             self._some_quota |= quota is not None and now < quota.until
-            for wait in (quota, capacity):
+            for wait in (quota, self._hook_wait(member), capacity):
                 if wait is not None and now < wait.until and (longest is None or wait.until > longest[0].until):
                     longest = wait, member
         return longest
@@ -59,6 +61,12 @@ class AwaitedInputs:
         if not label or self._quotas.knows(label):
             return None
         return self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
+
+    def _hook_wait(self, waiting: Waiting) -> Wait | None:
+        """For what hooks say of it: only where quota-manager is set to ask some."""
+        if not self._quotas.rules.hooks or not isinstance(waiting.object, Pod):
+            return None
+        return self._payers.surcharges.wait_of(waiting.object, self._payers.of(waiting.object), waiting.since)
 
     def _reservation_wait(self, waiting: Waiting, now: float) -> Wait | None:
         if not self.capacity or not isinstance(waiting.object, Pod):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.base import Reason
-from berth.contracts.state import Reservation
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
@@ -20,6 +20,7 @@ from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit, spec_of
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.reasons import refusals_of
+from berth.placement_solver.core.surcharges import refusals_in
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.rules.reservation_match import reservation_request_of
@@ -63,7 +64,7 @@ class Batches:
                 if readiness.reason is not None:
                     held_back.append((waiting, readiness.reason))
                     continue
-                if not readiness.satisfied:
+                if not readiness.satisfied or self._gangs.lies_anew(waiting.group):
                     gangs = self._gangs.members_of_group(waiting.group)
             if not gangs:
                 wait = self._awaited.longest_wait((waiting,), now)
@@ -100,12 +101,19 @@ class Batches:
             pulled.values(),
             key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
         )
+        needed = {gang.id: self._gangs.needed(gang) for gang in gangs}
+        candidates: list[Candidate] = []
+        for waiting in ordered:
+            if waiting.name in gang_of:
+                candidates.append(self._candidate(waiting, candidates[-1] if candidates else None))
         return Unit(
             id=first.group,
-            candidates=tuple(self._candidate(waiting) for waiting in ordered if waiting.name in gang_of),
+            candidates=tuple(candidates),
             gang_of=gang_of,
-            needed={gang.id: self._gangs.needed(gang) for gang in gangs},
-            strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
+            needed=needed,
+            # Where nobody is needed, nobody waits for another one.
+            strict=any(needed.values())
+            and any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
 
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
@@ -117,11 +125,17 @@ class Batches:
         candidates = []
         for candidate in unit.candidates:
             compiled = candidate.cls.rules.compile_pod(candidate.spec)
-            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals_of(compiled)))
+            refusals = (*refusals_of(compiled), *refusals_in(candidate.charge))
+            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals))
         return unit._replace(candidates=tuple(candidates))
 
-    def _candidate(self, waiting: Waiting) -> Candidate:
+    def _candidate(self, waiting: Waiting, before: Candidate | None = None) -> Candidate:
+        """As who waits would be tried; `before` was worked out just now, and may be a pod like it."""
         template, obj = waiting.template, waiting.object
+        if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
+            return before._replace(
+                name=waiting.name, object=obj, wish=reservation_request_of(obj), seen_ms=waiting.seen_ms
+            )
         cls = self._classes.of(template, list(obj.problems))
         compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):
@@ -133,15 +147,33 @@ class Batches:
                 asked=compiled.asked,
                 refusals=refusals_of(compiled),
             )
+        payer = self._payers.of(obj)
+        charge = self._payers.surcharges.of(obj, payer)
         return Candidate(
             waiting.name,
             obj,
             cls,
-            quota=self._payers.of(obj),
+            quota=payer,
             non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
             wish=reservation_request_of(obj),
             seen_ms=waiting.seen_ms,
             asked=compiled.asked,
-            refusals=refusals_of(compiled),
+            refusals=(*refusals_of(compiled), *refusals_in(charge)),
             uncharged=self._payers.free_of(obj),
+            charge=charge,
         )
+
+
+def _are_alike(pod: Pod, other: Pod | Reservation) -> bool:
+    """Whether two pods of a gang say the same, so that the same is asked of nodes and quotas for both.
+
+    Volumes that are made for a pod bear its name.
+    """
+    spec, others = spec_of(pod), spec_of(other)
+    return (
+        isinstance(other, Pod)
+        and not pod.template.volumes
+        and spec._replace(name=others.name, uid=others.uid) == others
+        and pod.problems == other.problems
+        and pod.deleting == other.deleting
+    )

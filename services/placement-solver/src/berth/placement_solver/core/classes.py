@@ -40,8 +40,6 @@ DEVICE_ANNOTATIONS: Final = (
 """Annotations that say more about the devices that a pod asks for."""
 DEVICE_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that do."""
-UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
-"""Labels of which one value asks for something that Berth does not do yet."""
 UNSUPPORTED_RESOURCES: Final = "nvidia.com/mig-"
 """Resources that are MIG instances. Their GPUs are not given out, so there is nothing to count them against."""
 
@@ -137,9 +135,12 @@ class ClassTable:
 
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
-        notes = {name: template.annotations[name] for name in DEVICE_ANNOTATIONS if name in template.annotations}
-        notes |= {name: template.labels[name] for name in DEVICE_LABELS if name in template.labels}
-        notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
+        annotations, labels = template.annotations, template.labels
+        notes: dict[str, str] = {}
+        if annotations:
+            notes |= {name: annotations[name] for name in DEVICE_ANNOTATIONS if name in annotations}
+        if labels:
+            notes |= {name: labels[name] for name in DEVICE_LABELS if name in labels}
         rules = self._profiles.of(template.scheduler)
         notes |= rules.cores.notes_of(template)
         by_score = rules.decides_by_score
@@ -220,9 +221,6 @@ class ClassTable:
 def _beyond(template: PodTemplate) -> Iterator[str]:
     """Paths of what the pod asks for and Berth does not do yet."""
     yield from template.constraints
-    for name, value in UNSUPPORTED_VALUES:
-        if template.labels.get(name) == value:
-            yield f"metadata.labels[{name}]={value}"
     for name in sorted(template.requests):
         if name.startswith(UNSUPPORTED_RESOURCES) and template.requests[name] > 0:
             yield f"resources.requests[{name}]"

@@ -83,6 +83,12 @@ class Costs:
         self._follow(cls)
         return cls.cost
 
+    def takes(self, cls: PodClass, row: int) -> bool:
+        """Whether the cost of this row is finite; the costs themselves stay as they are."""
+        nodes = self._nodes
+        self._keep_suitable(cls, len(nodes))
+        return bool(cls.suitable[row]) and all(each.admits(query, row) for each, query in cls.by_capacity)
+
     def _follow(self, cls: PodClass) -> list[int] | None:
         """Bring the costs of a class up to date; the rows that were worked out anew, None: all."""
         nodes, count = self._nodes, len(self._nodes)

@@ -10,13 +10,13 @@ import msgspec
 from berth.contracts import subjects
 from berth.contracts.grants import VF, allocation_of
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.ledger import Decision, Victim
+from berth.contracts.ledger import Decision, GangRef, Victim
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.displacers.seam import Proposal
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.seams import Contended
+from berth.placement_solver.core.seams import contends
 from berth.rules.preemption import Budget, Budgets
 from berth.rules.records import binds
 from berth.rules.records.seam import Bound
@@ -27,6 +27,7 @@ FIT: Final = "NodeResourcesFit"
 ASKED_ONCE_MORE: Final = ("NodeUnschedulable", "TaintToleration", FIT)
 """Constraints that cluster-writer asks once more: the first two before it binds, all before it evicts."""
 
+NO_GANG: Final = GangRef(name="", size=0)
 BUDGETS_MAX: Final = 64
 """How many budgets a nomination stamps: a plan has to fit into one batch, however many select the same pod."""
 
@@ -45,12 +46,23 @@ def decisions_of(
     """The decisions of a plan, and the revision used on each account. `traces` maps uid to trace context."""
     revisions: dict[str, int] = {}
     decisions = []
+    unasked: dict[str, list[str]] = {}
+    written: dict[tuple[object, ...], dict[str, str]] = {}
     for placement in placements:
         charged = accounts_of(placement, quotas)
         revisions.update(charged)
         candidate, claim = placement.candidate, placement.claim
         profile = candidate.cls.rules.profile
-        volumes = profile.args_of("VolumeBinding", VolumeBindingArgs)
+        if profile.scheduler_name not in unasked:
+            unasked[profile.scheduler_name] = _unasked(profile)
+        gang = placement.gang or NO_GANG
+        is_plain = not claim.grants and not claim.loans and not claim.surcharge
+        alike = (claim.quota, placement.reservation, claim.reservation, gang.name, gang.size)
+        annotations = written.get(alike) if is_plain else None
+        if annotations is None:
+            annotations = annotations_of(placement, plan, nodes)
+            if is_plain:
+                written[alike] = annotations
         namespace, name = candidate.name
         decisions.append(
             Decision(
@@ -72,15 +84,16 @@ def decisions_of(
                 reservation=placement.reservation,
                 reservation_uid=claim.reservation,
                 host_ports=list(claim.ports),
-                annotations=annotations_of(placement, plan, nodes),
+                annotations=dict(annotations),
                 seen_ms=candidate.seen_ms,
                 decided_ms=basis.now_ms,
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
-                unasked=_unasked(profile),
-                bind_timeout_s=volumes.bind_timeout_seconds if claim.before else None,
+                unasked=list(unasked[profile.scheduler_name]),
+                bind_timeout_s=_bind_timeout_s(profile) if claim.before else None,
                 loans=list(claim.loans),
+                surcharge=claim.surcharge,
                 offer=_offer(nodes, claim),
             )
         )
@@ -91,6 +104,10 @@ def _offer(nodes: Nodes, claim: Claim) -> int:
     """The revision of what its node offers to lend, where it borrows; 0: it does not, or nobody offers."""
     row = nodes.rows.get(claim.node)
     return 0 if row is None else nodes.lending.revision(nodes.states[row], claim.amounts)
+
+
+def _bind_timeout_s(profile: Profile) -> int | None:
+    return profile.args_of("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
 
 
 def _unasked(profile: Profile) -> list[str]:
@@ -154,27 +171,29 @@ def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
         charged[subjects.reservation_account(placement.reservation)] = 0
     charged.update({subjects.reservation_account(loan.reservation): 0 for loan in placement.claim.loans})
     for constraint, query in placement.candidate.asked:
-        if isinstance(constraint, Contended):
+        if contends(constraint):
             charged.update(dict.fromkeys(constraint.accounts(query, placement.claim), 0))
     return charged
 
 
 def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, str]:
     """What the bind writes onto the object."""
-    claim, gang, candidate = placement.claim, placement.gang, placement.candidate
+    claim, gang, candidate = placement.claim, placement.gang or NO_GANG, placement.candidate
     inventory = nodes.inventory(claim.node) if claim.grants else None
     return binds.annotations_of(
         Bound(
             plan=plan,
             grants=claim.grants,
             quota=claim.quota,
+            surcharge=claim.surcharge,
             reservation=placement.reservation,
             reservation_uid=claim.reservation,
-            gang=gang.name if gang is not None else "",
-            gang_size=gang.size if gang is not None else 0,
+            gang=gang.name,
+            gang_size=gang.size,
             uuids=_uuids(inventory) if inventory is not None else {},
             resource_spec=_resource_spec(placement, nodes) if claim.grants else "",
             template=PodTemplate() if candidate.is_reservation else candidate.object.template,
+            loans=claim.loans,
         )
     )
 

@@ -7,6 +7,7 @@ when every gang of it is known and has enough members; then all of it is placed 
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -34,6 +35,8 @@ class Gang:
     id: str
     config: GangConfig | None = None
     children: set[Name] = field(default_factory=set)
+    by_name: list[Name] = field(default_factory=list)
+    """The same, sorted: with each message about one of them it is asked which waits."""
     placed: set[Name] = field(default_factory=set)
     nominated: set[Name] = field(default_factory=set)
     """Members that wait for others to leave, and may not be placed before."""
@@ -111,7 +114,9 @@ class Gangs:
             return ""
         self._of_pod[name] = wanted_id
         gang = self.gangs.setdefault(wanted_id, Gang(wanted_id))
-        gang.children.add(name)
+        if name not in gang.children:
+            gang.children.add(name)
+            insort(gang.by_name, name)
         config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
         if config is not None and (config.source == "annotations" or config.min_member is not None):
             gang.by_member[name] = config
@@ -186,13 +191,21 @@ class Gangs:
         if lack is not None and admission("", lack.gang, states) != "pass":
             gang = self.gangs[lack.gang]
             minimum = (gang.config.min_member if gang.config else 0) or 0
-            there = len(gang.children - gang.leaving)
+            there = _staying(gang)
             missing = minimum - there
             return _no(
                 f"gang {gang.id} has {there} of {minimum} members",
                 f"create {missing} more members of {gang.id}",
             )
         return Readiness(True)
+
+    def lies_anew(self, group_id: str) -> bool:
+        """Whether a group that asks for a place in the network has nobody on a node: then those who wait choose their
+        domain together, though each of them may be placed by itself."""
+        gangs = self.members_of_group(group_id)
+        return any(gang.config is not None and gang.config.network is not None for gang in gangs) and not any(
+            gang.placed for gang in gangs
+        )
 
     def _unknown(self, gang_id: str) -> Readiness:
         """Why a group waits of which a gang is not known, or what it needs is not."""
@@ -239,14 +252,17 @@ class Gangs:
         """Whether the group would be tried as it was when so many of each gang were needed."""
         readiness = self.readiness(group_id)
         as_it_is = {gang.id: self.needed(gang) for gang in self.members_of_group(group_id)}
-        return readiness.ready and not readiness.satisfied and as_it_is == needed
+        together = not readiness.satisfied or self.lies_anew(group_id)
+        return readiness.ready and together and as_it_is == needed
 
     def _leave(self, name: Name, gang_id: str) -> None:
         gang = self.gangs.get(gang_id)
         self._of_pod.pop(name, None)
         if gang is None:
             return
-        gang.children.discard(name)
+        if name in gang.children:
+            gang.children.discard(name)
+            del gang.by_name[bisect_left(gang.by_name, name)]
         gang.placed.discard(name)
         gang.nominated.discard(name)
         gang.bound.discard(name)
@@ -263,16 +279,19 @@ class Gangs:
 
 def pods_of(gangs: Iterable[Gang], waiting: Mapping[Name, object]) -> list[Name]:
     """The members that wait for a node, gang by gang, each gang by name."""
-    return [name for gang in gangs for name in sorted(gang.children) if name in waiting and name not in gang.placed]
+    return [name for gang in gangs for name in gang.by_name if name in waiting and name not in gang.placed]
 
 
 def _state_of(gang: Gang) -> GangState:
     config = gang.config
     if config is None:
         return GangState(None, len(gang.children), (gang.id,))
-    return GangState(
-        config.min_member, len(gang.children - gang.leaving), config.group, config.match_policy, gang.has_begun
-    )
+    return GangState(config.min_member, _staying(gang), config.group, config.match_policy, gang.has_begun)
+
+
+def _staying(gang: Gang) -> int:
+    """How many members are not leaving for others."""
+    return len(gang.children) - len(gang.leaving)
 
 
 def _no(message: str, repair: str, at: str = "") -> Readiness:

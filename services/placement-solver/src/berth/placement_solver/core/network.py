@@ -37,6 +37,8 @@ class Network:
         self.gangs = gangs
         self.layers: tuple[Layer, ...] = ()
         """Those above the nodes, from the top down."""
+        self.names: tuple[str, ...] = names_of(())
+        """The names of all layers from the top down, that of the nodes last."""
         self.is_known = False
         """There are layers, be it that of the nodes alone."""
         self.version = 0
@@ -54,11 +56,6 @@ class Network:
         self._kept_for = (-1, -1, -1)
         self._tree: RowTree | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all layers from the top down, that of the nodes last."""
-        return names_of(self.layers)
-
     def reset(self) -> None:
         """INVENTORY starts over."""
         self.domains.clear()
@@ -74,6 +71,7 @@ class Network:
         self._digest, self.is_known = digest, bool(digest)
         listed = message.layers if message is not None else []
         self.layers = tuple(Layer(each.name, tuple(each.label_keys)) for each in listed)
+        self.names = names_of(self.layers)
         self.version += 1
         return True
 

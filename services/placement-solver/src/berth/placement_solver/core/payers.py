@@ -6,11 +6,15 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from berth.contracts import names
+from berth.contracts.quota import PodCharge
 from berth.contracts.state import Pod
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.surcharges import Surcharges, surcharge_in
 from berth.resources.amounts import Amounts
-from berth.rules.quota_payer import group_in, pays_for, uncharged
+from berth.rules.quota_payer import charged, group_in, pays_for, uncharged
 from berth.transaction.book import Book
 
 
@@ -19,6 +23,7 @@ class Payers:
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
+        self.surcharges = Surcharges(quotas)
 
     def of(self, pod: Pod) -> tuple[str, str] | None:
         """Tree and name of the group that pays for a pod that is not bound; None: nobody does."""
@@ -27,6 +32,14 @@ class Payers:
     def free_of(self, pod: Pod) -> Amounts:
         """What of its request nobody is charged for."""
         return uncharged(self._quotas.rules, pod.template.overhead)
+
+    def still(self, pod: Pod, payer: tuple[str, str] | None, charge: PodCharge | None) -> bool:
+        """Whether this group would pay, and hooks say this."""
+        return self.of(pod) == payer and self.surcharges.of(pod, payer) == charge
+
+    def charged_for(self, pod: Pod, payer: tuple[str, str] | None) -> Mapping[str, int]:
+        """What this group would pay for a pod that is not bound, as far as it is known."""
+        return charged(pod.template.requests, self.free_of(pod), surcharge_in(self.surcharges.of(pod, payer)))
 
     def charge(self, pod: Pod | None, paid: str) -> tuple[str, Amounts]:
         """Who pays, as `tree/name` (empty: nobody), and what of the request is charged to nobody.

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef
+from berth.contracts.quota import PodCharge
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Spec
+from berth.placement_solver.core.surcharges import NO_CHARGE, surcharge_in
 from berth.resources.amounts import Amounts
 from berth.rules.quota_payer import charged
 from berth.rules.reservation_match import ReservationRequest
@@ -22,7 +24,7 @@ class Candidate(NamedTuple):
 
     `quota` is the group it is charged to, as tree and name, `uncharged` what of its request is charged to nobody.
     `wish` is None for what uses no reservation. `asked` is what constraints say of it beside those of its class,
-    `refusals` what rules out every node.
+    `refusals` what rules out every node. `charge` is what hooks say of it; None: that is not known yet.
     """
 
     name: Name
@@ -35,11 +37,27 @@ class Candidate(NamedTuple):
     asked: tuple[Asked, ...] = ()
     refusals: tuple[Reason, ...] = ()
     uncharged: Amounts = {}
+    charge: PodCharge | None = NO_CHARGE
 
     @property
     def charged(self) -> Mapping[str, int]:
         """What its quota group pays for."""
-        return charged(self.cls.requests, self.uncharged)
+        return charged(self.cls.requests, self.uncharged, self.surcharge)
+
+    @property
+    def surcharge(self) -> Mapping[str, int]:
+        """What hooks charge for it beyond its request."""
+        return surcharge_in(self.charge)
+
+    @property
+    def charge_id(self) -> str:
+        """Equal for those of which hooks say the same."""
+        return self.charge.id if self.charge is not None else ""
+
+    @property
+    def served(self) -> Candidate:
+        """The same where the place of a placeholder serves it, which is a reservation to it."""
+        return self if self.wish is None else self._replace(wish=self.wish._replace(must=False))
 
     @property
     def spec(self) -> Spec:

@@ -282,6 +282,16 @@ class Queue:
             self._unwatch(waiting)
         return found
 
+    @property
+    def waiting_groups(self) -> int:
+        """How many gang groups have members that wait."""
+        return len(self._groups)
+
+    def last_round(self, group: str) -> float | None:
+        """When all members of a group that waits were tried last; None: not yet."""
+        found = self._groups.get(group)
+        return found.last_round if found is not None else None
+
     # --- gang groups -------------------------------------------------------------------------------------------------
 
     def _join(self, waiting: Waiting, name: str) -> None:

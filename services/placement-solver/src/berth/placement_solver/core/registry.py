@@ -54,6 +54,7 @@ from berth.placement_solver.core.seams import (
     BEYOND_NODE,
     Allocator,
     Constraint,
+    Depends,
     Freeable,
     Rejection,
     Score,
@@ -226,6 +227,7 @@ class Registry:
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))
         self.of_pod = tuple(each for each in of_pod if _is_on(each.name, profile))
+        self._of_pod_without_volumes = tuple(each for each in self.of_pod if each.depends != Depends.VOLUMES)
         weighed = [
             Weighed(score, profile.weights.get(score.name, 1), is_preference)
             for score, is_preference, always in scores
@@ -239,8 +241,8 @@ class Registry:
         return _compiled(self.of_class, spec)
 
     def compile_pod(self, spec: Spec) -> Compiled:
-        """What is asked for this pod alone."""
-        return _compiled(self.of_pod, spec)
+        """What is asked for this pod alone. What depends on volumes alone does not concern who has none."""
+        return _compiled(self.of_pod if spec.template.volumes else self._of_pod_without_volumes, spec)
 
     def scores_for(self, weighed: Iterable[Weighed], template: PodTemplate) -> list[Weighed]:
         """Those that count for such pods: all, or beside Berth's own cost what the pods themselves prefer."""

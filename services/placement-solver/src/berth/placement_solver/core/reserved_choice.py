@@ -7,6 +7,7 @@ is granted there, is asked afterwards of one reservation after the other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.reserved import Offer
 from berth.resources.amounts import format_amount
 from berth.rules.node_fit import TOO_MANY_PODS
-from berth.rules.reservation_fit import NATIVE, Fit, Matched, Room, Short, allocated_of, fit
+from berth.rules.reservation_fit import NATIVE, Fit, Matched, Room, Short, fit
 from berth.rules.reservation_match import ReservationRequest
 from berth.rules.reservation_score import Rated, preferred, reservation_score
 from berth.transaction.claims import Claim
@@ -52,11 +53,20 @@ def usable(
     for node, offers in by_node.items():
         matched = [matched_of(offer) for offer in offers]
         room = _room(nodes, nodes.row(node), wish.requests, offers)
+        inside: dict[str, Counter[str]] = {}
         if gone:
-            freed = allocated_of((claim.amounts for claim in gone if claim.node == node), room.requested)
-            pods = sum(1 for claim in gone if claim.node == node)
-            room = room._replace(preemptible=freed, pods=room.pods - pods)
-        judged = fit(wish.requests, room, matched, must=wish.must, named=wish.name, ignored=ignored)
+            here = [claim for claim in gone if claim.node == node]
+            inside, outside = _freed(here, offers)
+            room = room._replace(preemptible=outside, pods=room.pods - len(here))
+        judged = fit(
+            wish.requests,
+            room,
+            matched,
+            must=wish.must,
+            named=wish.name,
+            preemptible_inside=inside,
+            ignored=ignored,
+        )
         fitting = set(judged.usable)
         for offer, each in zip(offers, matched, strict=True):
             if offer.name in fitting:
@@ -66,6 +76,22 @@ def usable(
         if not judged.fits and len(reasons) < REASONS_MAX:
             reasons += _lacking(judged, offers, is_named=bool(wish.name))
     return Usable((found[each.name] for each in preferred(rated)), reasons[:REASONS_MAX])
+
+
+def _freed(gone: Sequence[Claim], offers: Sequence[Offer]) -> tuple[dict[str, Counter[str]], Counter[str]]:
+    """What these claims free: within the reservations that they draw on, by name, with their places; and beside."""
+    holders = {offer.holder.claim.uid: offer for offer in offers}
+    inside: dict[str, Counter[str]] = {}
+    outside: Counter[str] = Counter()
+    for claim in gone:
+        offer = holders.get(claim.reservation)
+        held = offer.holder.claim.amounts if offer is not None else {}
+        outside.update({name: amount for name, amount in claim.amounts.items() if name not in held})
+        if offer is not None:
+            freed = inside.setdefault(offer.name, Counter())
+            freed.update({name: amount for name, amount in claim.amounts.items() if name in held})
+            freed[PODS] += 1
+    return inside, outside
 
 
 def matched_of(offer: Offer) -> Matched:

@@ -110,13 +110,6 @@ class Revocations:
 
     def _used(self, key: Key, staying: Iterable[str] = ()) -> dict[str, int]:
         """What a group uses without those that are leaving; of them, those count that `staying` names."""
-        quotas = self._ground.capacity.quotas
-        used = dict(quotas.used(key))
         kept = set(staying)
-        for each in self._giving.leaving(key[0]):
-            group = quotas.groups.get((key[0], each.quota))
-            line = (each.quota, *(group.ancestors if group is not None else ()))
-            if key[1] in line and each.pod.uid not in kept:
-                for name, amount in each.amounts.items():
-                    used[name] = used.get(name, 0) - amount
-        return used
+        leaving = [each for each in self._giving.leaving(key[0]) if each.pod.uid not in kept]
+        return self._giving.used(key[0], leaving).get(key[1], {})

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Flag, auto
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -321,3 +322,19 @@ class Reserver(Protocol[Asked]):
 
     def reserve(self, query: Asked, target: Target) -> tuple[Step, ...] | Rejection:
         """What has to happen on the API before the pod is bound to this node, in order; a Rejection where it cannot."""
+
+
+def contends(constraint: Constraint[Any]) -> TypeGuard[Contended[Any]]:
+    """Whether it is `Contended`."""
+    return _is_of(type(constraint), Contended)
+
+
+def reserves(constraint: Constraint[Any]) -> TypeGuard[Reserver[Any]]:
+    """Whether it is a `Reserver`."""
+    return _is_of(type(constraint), Reserver)
+
+
+@cache
+def _is_of(kind: type, seam: type) -> bool:
+    """`isinstance` with a protocol looks at every attribute of it, each time; this is asked for each pod."""
+    return issubclass(kind, seam)

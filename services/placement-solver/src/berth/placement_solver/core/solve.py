@@ -31,10 +31,11 @@ from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Offer, Reservations
 from berth.placement_solver.core.reserved_choice import REASONS_MAX, usable
-from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Reserver, Target
+from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Mask, Rejection, Target, reserves
 from berth.placement_solver.core.take_overs.attempt import SolverTrying
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.rules.ports import write_port
+from berth.rules.preemption import BY_HAND_OVER
 from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -131,7 +132,9 @@ class Solver:
             row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
             if row is not None and within is not None and not within[row]:
                 row = None
-            found = self._place(candidate, trial, plan, row)
+            handed = row if _is_handed(nomination) else None
+            there = self.place_on(candidate.served, handed, trial, plan) if handed is not None else None
+            found = there or self._place(candidate, trial, plan, row)
         if not isinstance(found, Placement):
             trial.undo(before)
         return found
@@ -185,7 +188,7 @@ class Solver:
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
         """Place a candidate on one given node, if it fits there exactly."""
-        if candidate.cls.refusals or candidate.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+        if candidate.cls.refusals or candidate.refusals or not self.costs.takes(candidate.cls, row):
             return None
         if not _admitted(candidate.asked, Target(row)) or not self._admitted_beside_nominated(candidate, row):
             return None
@@ -309,7 +312,7 @@ class Solver:
             node=self.nodes.names[row],
             amounts=dict(candidate.cls.requests),
             grants=grants,
-            ports=tuple(map(write_port, candidate.cls.template.host_ports)),
+            ports=tuple(map(write_port, ports)) if (ports := candidate.cls.template.host_ports) else (),
             quota="/".join(candidate.quota) if candidate.quota else "",
             non_preemptible=candidate.non_preemptible,
             reservation=reservation,
@@ -319,6 +322,7 @@ class Solver:
             unreadable=() if candidate.is_reservation else by_number(candidate.cls.requests, grants),
             before=before,
             uncharged=candidate.uncharged,
+            surcharge=dict(candidate.surcharge),
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
@@ -406,9 +410,12 @@ class Solver:
         missing = [gang for gang, minimum in unit.needed.items() if reached[gang] < minimum]
         if not missing:
             sizes = GangRef(name=unit.id, size=len(mine), strict=unit.strict)
+            in_domain = {
+                id(domain): msgspec.structs.replace(sizes, domain=domain)
+                for domain in {id(each): each for each in gathered.values()}.values()
+            }
             for placement in mine:
-                domain = gathered.get(placement.candidate.name)
-                gang_ref = sizes if domain is None else msgspec.structs.replace(sizes, domain=domain)
+                gang_ref = in_domain.get(id(gathered.get(placement.candidate.name)), sizes)
                 placements.append(placement._replace(gang=gang_ref))
             refusals.extend(failed)
             return
@@ -476,7 +483,8 @@ class Solver:
             return reasons
         if any(each.code in {gatherer.name for gatherer in cls.rules.gatherers} for each in reasons):
             return reasons
-        alike = len({(each.cls.index, each.quota, each.non_preemptible) for each in unit.candidates}) == 1
+        kinds = {(each.cls.index, each.quota, each.non_preemptible, each.charge_id) for each in unit.candidates}
+        alike = len(kinds) == 1
         drawing = wish is not None and (wish.must or bool(self.reservations.known))
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
@@ -499,11 +507,17 @@ def alone(placement: Placement) -> Placement:
     return placement
 
 
+def _is_handed(nomination: Nomination | None) -> bool:
+    """Whether it is to the place of a placeholder, which is a reservation to its user."""
+    decision = nomination.decision if nomination is not None else None
+    return decision is not None and decision.eviction_reason == BY_HAND_OVER
+
+
 def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:
     """What has to happen before the bind, chosen by the constraints that choose something; None where one cannot."""
     steps: list[Step] = []
     for constraint, query in asked:
-        if isinstance(constraint, Reserver):
+        if reserves(constraint):
             found = constraint.reserve(query, target)
             if isinstance(found, Rejection):
                 return None

@@ -25,9 +25,10 @@ from berth.quota_manager.core.forest import (
     uproot,
 )
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
+from berth.quota_manager.core.offered import Offered
 from berth.quota_manager.core.payers import Payers
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
-from berth.resources.amounts import Amounts, add, add_into, maximum, subtract_from, without_zeros
+from berth.resources.amounts import Amounts, add, maximum, subtract_from, without_zeros
 from berth.rules.quota_of_pod import (
     BUILT_IN_GROUPS,
     DEFAULT_GROUP,
@@ -44,12 +45,14 @@ BUILT_IN: Final = BUILT_IN_GROUPS | {ROOT_GROUP}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The switches of the protocol that change figures. `charging` are those that solvers have to know."""
+    """The switches of the protocol that change figures. `charging` are those that solvers have to know; `unshared` are
+    resources that only a max limits."""
 
     scales_min: bool = True
     guarantees_use: bool = False
     uses_runtime: bool = True
     charging: QuotaRules = field(default_factory=QuotaRules)
+    unshared: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -81,10 +84,7 @@ class Engine:
         self._keys_of: dict[str, set[str]] = {}
         self._changed: set[str] = set()
         self._payers = Payers()
-        self._nodes: dict[str, Amounts] = {}
-        self._node_total: Amounts = {}
-        self._nodes_naming: dict[str, int] = {}
-        self._nodes_moved = False
+        self._offered = Offered()
         self._is_stale = True
         self._rising: dict[int, dict[Group, None]] = {}
         self._sinking: dict[int, dict[Group, set[str]]] = {}
@@ -120,26 +120,11 @@ class Engine:
 
     def put_node(self, name: str, allocatable: Mapping[str, int]) -> None:
         """A node was seen. Its allocatable feeds the total of the default tree, whether or not it is ready."""
-        amounts = {key: max(0, amount) for key, amount in allocatable.items()}
-        if self._nodes.get(name) != amounts:
-            self.remove_node(name)
-            self._nodes[name] = amounts
-            self._nodes_moved = True
-            add_into(self._node_total, amounts)
-            for key in amounts:
-                self._nodes_naming[key] = self._nodes_naming.get(key, 0) + 1
+        self._offered.put(name, allocatable)
 
     def remove_node(self, name: str) -> None:
         """A node is gone."""
-        amounts = self._nodes.pop(name, None)
-        if amounts is None:
-            return
-        self._nodes_moved = True
-        subtract_from(self._node_total, amounts)
-        for key in amounts:
-            self._nodes_naming[key] -= 1
-            if not self._nodes_naming[key]:
-                del self._nodes_naming[key], self._node_total[key]
+        self._offered.remove(name)
 
     def reset(self) -> None:
         """Forgets everything that was seen."""
@@ -147,18 +132,16 @@ class Engine:
         self._specs.clear()
         self._keys_of.clear()
         self._changed.clear()
-        self._nodes.clear()
-        self._node_total.clear()
-        self._nodes_naming.clear()
+        self._offered.clear()
         self._is_stale = True
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def settle(self) -> Settled:
         """Brings all figures in order and says what changed since the last time."""
-        if not (self._is_stale or self._changed or self._nodes_moved or self.book.touched):
+        if not (self._is_stale or self._changed or self._offered.has_moved or self.book.touched):
             return Settled()
-        self._nodes_moved = False
+        self._offered.has_moved = False
         changed, self._changed = self._changed, set()
         if self._is_stale or changed & BUILT_IN or len(self._keys_of) > GROUPS_MAX:
             self._rebuild()
@@ -176,10 +159,14 @@ class Engine:
         classes = [self.book.classes[key] for key in self._payers.classes_of(name)]
         return sum(each.pods for each in classes), sum(each.waiting for each in classes)
 
+    def pods_naming(self, name: str) -> int:
+        """How many pods name a group by their label, whoever pays for them."""
+        return sum(self.book.classes[key].pods for key in self._payers.concerned((name,), ()) if key.label == name)
+
     @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
-        return len(self._nodes)
+        return len(self._offered)
 
     def problems(self) -> list[Problem]:
         """What is wrong now, with the object and field to repair. The same list until it may have changed."""
@@ -199,7 +186,7 @@ class Engine:
         self._is_stale = False
         self._problems = None
         specs = self._specs.values()
-        self.forest = build(specs)
+        self.forest = build(specs, self.rules.unshared)
         self.map = QuotaMap(
             (_claim_of(spec) for spec in specs if spec.name in self.forest.groups),
             uses_default=self.rules.charging.uses_default,
@@ -422,7 +409,7 @@ class Engine:
                 self._sinks(root, changed & root.sharers.keys())
 
     def _default_total(self) -> Amounts:
-        total = dict(self._node_total)
+        total = dict(self._offered.total)
         for name in (SYSTEM_GROUP, DEFAULT_GROUP):
             subtract_from(
                 total, without_zeros(self.forest.groups[name].used)
@@ -443,13 +430,13 @@ class Engine:
         if not children:
             return
         total = parent.runtime.get(key, 0)
-        promised = parent.promised[key]
-        is_scaled = self.rules.scales_min and key in parent.runtime and total < promised
+        promised, fixed = parent.promised.get(key, 0), parent.fixed.get(key, 0)
+        is_scaled = self.rules.scales_min and key in parent.runtime and total < promised + fixed
         level: list[Child] = []
         for child in children:
             minimum = child.shared[key]
-            if is_scaled:
-                minimum = effective_minimum(total, minimum, promised=promised)
+            if is_scaled and not child.spec.keeps_min:
+                minimum = effective_minimum(total - fixed, minimum, promised=promised)
             if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
                 self._settled.limits.add(child.name)

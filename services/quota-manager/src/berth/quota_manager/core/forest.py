@@ -48,6 +48,7 @@ class Group:
         "children_used",
         "depth",
         "effective_min",
+        "fixed",
         "guaranteed",
         "guarantees",
         "has_new_spec",
@@ -93,7 +94,9 @@ class Group:
         self.sharers: dict[str, list[Group]] = {}
         """Resource -> the children that take part in sharing it, by name. Its keys are the dimensions of the level."""
         self.promised: Amounts = {}
-        """Resource -> the sum of the mins of those children."""
+        """Resource -> the sum of the mins of those children that may be scaled."""
+        self.fixed: Amounts = {}
+        """Resource -> the sum of the others' mins."""
         self.shared: Amounts = {}
         """Resource that its parent shares out to it -> its min of it."""
         self.self_request: Amounts = {}
@@ -143,6 +146,8 @@ class Forest:
     """By name: the groups that name it as their parent."""
     tops: set[str] = field(default_factory=set)
     """The groups that set the total of a tree."""
+    unshared: frozenset[str] = frozenset()
+    """Resources that no node has, since hooks alone charge them: only a max limits them."""
 
     @property
     def problems(self) -> list[Problem]:
@@ -180,9 +185,9 @@ class Forest:
         return found
 
 
-def build(specs: Iterable[GroupSpec]) -> Forest:
+def build(specs: Iterable[GroupSpec], unshared: frozenset[str] = frozenset()) -> Forest:
     """The forest of these objects. Depends on the set of objects alone, never on their order."""
-    forest = Forest()
+    forest = Forest(unshared=unshared)
     by_name: dict[str, list[GroupSpec]] = {}
     for spec in specs:
         by_name.setdefault(spec.name, []).append(spec)
@@ -233,7 +238,7 @@ def place(forest: Forest, names: Collection[str]) -> None:
         group = forest.groups[name]
         group.effective_min = dict(group.spec.min)
         group.runtime = dict.fromkeys(group.spec.max, 0) if group.is_detached else {}
-        join_level(group)
+        join_level(group, forest.unshared)
     for above in {parent for name in names if (parent := forest.groups[name].parent) is not None}:
         check_promises(forest, above)
     for name in names:
@@ -271,7 +276,7 @@ def replace_spec(forest: Forest, group: Group, spec: GroupSpec) -> None:
     if group.is_detached:
         group.runtime = dict.fromkeys(spec.max, 0)
     for each in moving:
-        join_level(each)
+        join_level(each, forest.unshared)
     for each in [group, *group.children] if looks_otherwise else [group]:
         if each.parent is not None and not each.parent.is_root:
             _compare_with_parent(each, each.parent, forest)
@@ -280,17 +285,18 @@ def replace_spec(forest: Forest, group: Group, spec: GroupSpec) -> None:
         check_promises(forest, group.parent)
 
 
-def join_level(child: Group) -> None:
-    """Let a group take part in what its parent shares out."""
+def join_level(child: Group, unshared: frozenset[str] = frozenset()) -> None:
+    """Let a group take part in what its parent shares out: all but what is `unshared`."""
     parent = child.parent
     if parent is None or child.is_built_in or child.is_detached:
         return
-    for key in sorted(child.spec.max):
+    for key in sorted(child.spec.max.keys() - unshared):
         if parent.is_root or key in parent.spec.max:
             sharers = parent.sharers.setdefault(key, [])
             sharers.insert(bisect_left(sharers, child.name, key=_name), child)
             child.shared[key] = child.spec.min.get(key, 0)
-            parent.promised[key] = parent.promised.get(key, 0) + child.shared[key]
+            sums = parent.fixed if child.spec.keeps_min else parent.promised
+            sums[key] = sums.get(key, 0) + child.shared[key]
 
 
 def leave_level(child: Group) -> None:
@@ -301,12 +307,14 @@ def leave_level(child: Group) -> None:
     for key, minimum in child.shared.items():
         sharers = parent.sharers[key]
         del sharers[bisect_left(sharers, child.name, key=_name)]
-        parent.promised[key] -= minimum
+        (parent.fixed if child.spec.keeps_min else parent.promised)[key] -= minimum
         child.runtime.pop(key, None)
         if key in child.spec.min:
             child.effective_min[key] = child.spec.min[key]
         if not sharers:
-            del parent.sharers[key], parent.promised[key]
+            del parent.sharers[key]
+            parent.promised.pop(key, None)
+            parent.fixed.pop(key, None)
     child.shared = {}
 
 
@@ -378,7 +386,7 @@ def _compare_with_parent(group: Group, parent: Group, forest: Forest) -> None:
     problems = []
     if not above.is_parent:
         problems.append(Problem(spec.object, PARENT, f"{above.name!r} is not labelled is-parent; it is treated as one"))
-    for key in sorted(spec.max.keys() - above.max.keys()):
+    for key in sorted(spec.max.keys() - above.max.keys() - forest.unshared):
         message = "is not named by the parent, which has nothing of it to share; only this max limits it"
         problems.append(Problem(spec.object, f"spec.max[{key}]", message))
     forest.note(PARENTS, group.name, problems)

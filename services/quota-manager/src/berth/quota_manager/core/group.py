@@ -44,6 +44,8 @@ class GroupSpec:
     lends: bool = True
     guarantees: bool = False
     """What its pods use is guaranteed, and its idle min is not lent."""
+    keeps_min: bool = False
+    """Its min is not scaled: its siblings give way first."""
     namespaces: tuple[str, ...] = ()
     total: Amounts | None = None
     problems: tuple[tuple[str, str], ...] = ()

@@ -19,6 +19,7 @@ from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.quota_of_pod import parse_namespaces
 from berth.rules.quota_payer import charged, group_in, pays_for, uncharged
+from berth.rules.records.registry import QUOTA
 
 LABEL_FORCE_UPDATE: Final = names.QUOTA_PREFIX + "allow-force-update"
 _FINISHED: Final = frozenset(("Succeeded", "Failed"))
@@ -32,9 +33,11 @@ class PodLabels(msgspec.Struct, frozen=True):
 
 
 class PodNotes(msgspec.Struct, frozen=True):
-    """The annotations of a pod that quotas read: which group paid at the bind, as `tree/group`."""
+    """The annotations of a pod that quotas read: which group paid at the bind, as `tree/group`, and what it was
+    charged beyond the request."""
 
     paid: str = msgspec.field(name=names.ANNOTATION_QUOTA, default="")
+    surcharge: str = msgspec.field(name=names.ANNOTATION_QUOTA_SURCHARGE, default="")
 
 
 class PodTemplate(msgspec.Struct, frozen=True):
@@ -67,16 +70,22 @@ class NodeView(msgspec.Struct, frozen=True, tag_field="type", tag="node.seen.v1"
 
 
 def read_pod(pod: PodView, rules: QuotaRules | None = None) -> tuple[ClassKey, Claim] | None:
-    """The class and claim of a pod; None when it counts for nothing."""
+    """The class and claim of a pod; None when it counts for nothing. One that is bound is charged as its bind says."""
     rules = rules or QuotaRules()
     if pod.phase in _FINISHED or not pays_for(rules, is_deleting=pod.deleting):
         return None
-    asked = charged(pod.template.requests, uncharged(rules, pod.template.overhead))
+    notes = pod.template.annotations
+    surcharge = _surcharge(notes.surcharge) if pod.node and notes.surcharge else {}
+    asked = charged(pod.template.requests, uncharged(rules, pod.template.overhead), surcharge)
     labels = pod.template.labels
     amounts = tuple((name, min(amount, AMOUNT_MAX)) for name, amount in sorted(asked.items()) if amount > 0)
-    paid = group_in(pod.template.annotations.paid) if pod.node else ""
+    paid = group_in(notes.paid) if pod.node else ""
     key = ClassKey(labels.quota, "" if labels.quota else pod.namespace, "" if paid == labels.quota else paid)
     return key, Claim(amounts, bool(pod.node), labels.preemptible == "false")
+
+
+def _surcharge(text: str) -> Amounts:
+    return QUOTA.read_surcharge({names.ANNOTATION_QUOTA_SURCHARGE: text})
 
 
 def read_quota(quota: state.ElasticQuota) -> GroupSpec:
@@ -100,6 +109,7 @@ def read_quota(quota: state.ElasticQuota) -> GroupSpec:
         weight=_resource_list(annotations, names.ANNOTATION_QUOTA_WEIGHT, problems),
         lends=labels.get(names.LABEL_QUOTA_LENDS) != "false",
         guarantees=labels.get(names.LABEL_QUOTA_GUARANTEE, annotations.get(names.LABEL_QUOTA_GUARANTEE)) == "true",
+        keeps_min=labels.get(names.LABEL_QUOTA_FIXED_MIN, annotations.get(names.LABEL_QUOTA_FIXED_MIN)) == "true",
         namespaces=namespaces,
         total=_resource_list(annotations, names.ANNOTATION_QUOTA_TOTAL, problems),
         problems=tuple(problems),

@@ -74,7 +74,7 @@ def largest_remainder(amount: int, weights: Mapping[str, int]) -> dict[str, int]
 def effective_minimum(total: int, minimum: int, *, promised: int) -> int:
     """The min of a child: in proportion, rounded down, where the mins of its level exceed the parent's total.
 
-    `promised` is the sum of the mins of the level.
+    `total` is what those that may not be scaled leave of it, `promised` the sum of the mins of those that may.
     """
     if total >= promised:
         return minimum

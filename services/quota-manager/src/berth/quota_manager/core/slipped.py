@@ -2,6 +2,9 @@
 
 Nothing follows from it but a report. An object is looked at again when it changes, or when its parent, its children or
 another claimant of its namespaces do; so a change costs what hangs together with it, in pieces if that is much.
+
+Of what admission refuses to change nothing is said but what is wrong afterwards: groups may move, to another tree as
+well, and their pods come along. A quota that was deleted under its children or pods is named until they are gone.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from berth.rules.quota_admission.bookings import Asked, book
 from berth.rules.quota_admission.defaults import with_defaults
 from berth.rules.quota_admission.pods import PodOfQuota, pod_refusals
 from berth.rules.quota_admission.quota import KnownQuotas, Quota, Refusal, Switches
-from berth.rules.quota_admission.requests import standing_refusals
+from berth.rules.quota_admission.requests import deletion_refusals, standing_refusals
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 
 LOOKED_AT_ONCE: Final = 100
 """Objects of one round: a report can wait, limits cannot."""
@@ -39,6 +43,8 @@ class Demand(NamedTuple):
     """Of its own."""
     request: Amounts
     """What they and the groups below ask for."""
+    naming: int = 0
+    """Pods whose label names it, whoever pays for them."""
 
 
 def read_admitted(quota: state.ElasticQuota, spec: GroupSpec, switches: Switches) -> Quota:
@@ -76,6 +82,8 @@ class Slipped:
         self._objects: dict[str, dict[str, Quota]] = {}  # name -> key -> object
         self._limits: dict[str, Amounts] = {}  # key -> annotation `admission`
         self._known = KnownQuotas()
+        self._deleted: dict[str, str] = {}
+        """By name: how a quota was known to its author that was deleted and is missed."""
         self._dirty: dict[str, None] = {}
         self._found: dict[str, tuple[Problem, ...]] = {}
         self._listed: list[Problem] | None = []
@@ -103,7 +111,7 @@ class Slipped:
 
     def reset(self) -> None:
         """Forgets everything that was seen."""
-        for kept in (self._objects, self._limits, self._dirty, self._found):
+        for kept in (self._objects, self._limits, self._dirty, self._found, self._deleted):
             kept.clear()
         self._known = KnownQuotas()
         self._listed = []
@@ -112,6 +120,9 @@ class Slipped:
         """What is wrong now; the same list until it changes. `moved`: groups with another demand."""
         if self.admission.books_pods or not self.admission.switches.parents_take_pods:
             self._dirty.update(dict.fromkeys(name for name in moved if name in self._objects))
+        moved = set(moved) if self._deleted else moved
+        if self._deleted and DEFAULT_GROUP in moved:  # who pays for pods whose group is gone
+            self._dirty.update(dict.fromkeys(self._deleted))
         for _ in range(LOOKED_AT_ONCE):
             if not self._dirty:
                 break
@@ -126,9 +137,9 @@ class Slipped:
         objects = self._objects.get(name)
         if not objects:
             self._objects.pop(name, None)
-            self._becomes(name, None)
-            self._finds(name, ())
+            self._look_at_deleted(name)
             return
+        self._deleted.pop(name, None)
         key, quota = min(objects.items(), key=lambda item: item[1].namespace)
         filled = with_defaults(quota, self._known)
         stands = quota if isinstance(filled, Refusal) else filled
@@ -144,13 +155,31 @@ class Slipped:
         problems += self._of_pods(key, stands)
         self._finds(name, tuple(dict.fromkeys(problems)))
 
+    def _look_at_deleted(self, name: str) -> None:
+        """There is no object of the name any more: it should not have been deleted while others need it."""
+        known = self._known.get(name)
+        if known is not None:
+            self._deleted[name] = f"{known.namespace}/{name}"
+        self._becomes(name, None)
+        refused = deletion_refusals(name, self._known, bound_pods=self._demand(name).naming)
+        owner = self._deleted.get(name, "")
+        problems = tuple(
+            Problem(owner, each.field, f"was deleted although {each.message}")
+            for each in refused
+            if owner and each.rule in ("hasChildren", "hasPods")
+        )
+        if not problems:
+            self._deleted.pop(name, None)
+        self._finds(name, problems)
+
     def _becomes(self, name: str, quota: Quota | None) -> None:
         """Whoever hangs together with what was and with what is has to be looked at again."""
         for version in (self._known.get(name), quota):
             if version is not None:
                 near = [version.above, *self._known.children_of(name)]
                 near += [other for namespace in version.namespaces for other in self._known.claimants_of(namespace)]
-                self._dirty.update(dict.fromkeys(other for other in near if other in self._objects))
+                near = [other for other in near if other in self._objects or other in self._deleted]
+                self._dirty.update(dict.fromkeys(near))
         if quota is None:
             self._known.remove(name)
         else:

@@ -174,7 +174,14 @@ def _shown(problems: Iterable[Problem]) -> list[ScheduleProblem]:
 
 def _wish(schedule: ReservationSchedule, name: str, window: Window) -> Wish:
     start, end = rfc3339(window.start), rfc3339(window.end)
-    note = WindowNote(schedule=schedule.name, uid=schedule.uid, start=start, end=end, displaces=schedule.displaces)
+    note = WindowNote(
+        schedule=schedule.name,
+        uid=schedule.uid,
+        start=start,
+        end=end,
+        displaces=schedule.displaces,
+        lead_s=schedule.lead_s,
+    )
     annotations = {**schedule.annotations, names.ANNOTATION_WINDOW: msgspec.json.encode(note).decode()}
     return Wish(name, {**schedule.spec, "ttl": TTL, "expires": end}, dict(schedule.labels), annotations)
 

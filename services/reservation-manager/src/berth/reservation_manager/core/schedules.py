@@ -14,13 +14,12 @@ from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject, PatchObject
 from berth.contracts.kube import OwnerReference, ReservationScheduleStatus
 from berth.contracts.state import Reservation, ReservationSchedule
+from berth.reservation_manager.core.pacing import PAUSE_S, StatusPace
 from berth.reservation_manager.core.schedule import Judged, Waiting, Wish, judge
 
 API_VERSION: Final = "scheduling.berth.sh/v1alpha1"
 API: Final = f"{API_VERSION}/reservationschedules"
 RESERVATIONS: Final = "scheduling.koordinator.sh/v1alpha1/reservations"
-PAUSE_S: Final = 2.0
-"""Between two requests for the status of one schedule, so that it is written at most 30 times a minute."""
 PRICE_S: Final = 15.0
 """How often the price of an open window is reckoned anew, when nothing else is a reason to."""
 
@@ -53,8 +52,9 @@ class _Look(NamedTuple):
 class Schedules:
     """Remembers of each schedule when it was looked at, and what was asked for it."""
 
-    def __init__(self, *, retry_s: float) -> None:
+    def __init__(self, *, retry_s: float, pace: StatusPace) -> None:
         self._retry_s = retry_s
+        self._pace = pace
         self._looks: dict[str, _Look] = {}
         self._announced: dict[str, tuple[str, list[Problem]]] = {}  # by name: uid, and problems
         self._wished: dict[tuple[str, str], float] = {}  # by names of schedule and Reservation: when, monotonic seconds
@@ -151,6 +151,10 @@ class Schedules:
                 if not is_same:
                     self._unsaid.add(name)
                 return None
+        if not self._pace.take(monotonic):
+            self._unsaid.add(name)
+            self._asked.setdefault(name, _Asked("", monotonic))
+            return None
         self._asked[name] = _Asked(what, monotonic)
         return PatchObject(api=API, name=name, uid=schedule.uid, version=str(schedule.version), status=status)
 

@@ -6,6 +6,7 @@ Where a gang that begins goes is chosen for all of its members together (`core/g
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from berth.placement_solver.core.seams import (
 )
 from berth.rules.gang_config import gang_name_of_pod
 from berth.rules.network_topology.layers import ROOT, Path
-from berth.rules.network_topology.spec import FIELD, GatherRule, index_problem, must_gather_layer
+from berth.rules.network_topology.spec import FIELD, GatherRule, GatherSpec, index_problem, must_gather_layer
 
 NAME: Final = "NetworkTopology"
 NO_NETWORK: Final = "no cluster network topology"
@@ -73,11 +74,10 @@ class NetworkTopology:
         if not self.network.is_known:
             return Rejection((NO_NETWORK,), resolvable=False)
         layers = self.network.names
-        problem = asked.beyond(layers)
-        if problem is not None:
-            return Unusable((problem,))
-        layer = must_gather_layer(asked.rules, layers)
-        depth = layers.index(layer) + 1 if layer in layers else 0
+        limits = _limits_of(asked, layers)
+        if isinstance(limits, Unusable):
+            return limits
+        layer, depth = limits
         home: Path = ()
         if depth and any(each.placed for each in self.network.gathered_with(gang)):
             homes = self.network.homes(gang, depth)
@@ -106,3 +106,14 @@ class NetworkTopology:
             Rejected(OUTSIDE, np.logical_not(lies), resolvable=False),
             Rejected(ELSEWHERE, lies & ~self.mask(query, rows), resolvable=False),
         ]
+
+
+@lru_cache(maxsize=1024)
+def _limits_of(asked: GatherSpec, layers: tuple[str, ...]) -> tuple[str, int] | Unusable:
+    """The layer in one domain of which all have to lie, and how many layers from the top that is; once for all members
+    of all gangs that ask alike."""
+    problem = asked.beyond(layers)
+    if problem is not None:
+        return Unusable((problem,))
+    layer = must_gather_layer(asked.rules, layers)
+    return layer, layers.index(layer) + 1 if layer in layers else 0

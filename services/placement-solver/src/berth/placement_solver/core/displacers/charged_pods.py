@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from berth.resources.amounts import Amounts
 from berth.transaction.claims import Claim, Name
 
 
@@ -14,12 +15,15 @@ class ChargedPods:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[tuple[Name, str], Claim]] = {}
+        self._sums: dict[str, Amounts] = {}
+        """Of the groups whose claims have not changed since they were added up."""
 
     def apply(self, claim: Claim, sign: int) -> None:
         """A claim holds (1), or holds no longer (-1). A decision that has become a bind is the same claim here."""
         if not claim.quota or claim.is_reservation:
             return
         key = (claim.name, claim.uid)
+        self._sums.pop(claim.quota, None)
         if sign > 0:
             self._of.setdefault(claim.quota, {})[key] = claim
         elif (claims := self._of.get(claim.quota)) is not None:
@@ -30,6 +34,18 @@ class ChargedPods:
     def of(self, tree: str, group: str) -> Iterable[Claim]:
         """The claims that are charged to a group itself, not to one below it."""
         return list(self._of.get(f"{tree}/{group}", {}).values())
+
+    def amounts(self, tree: str, group: str) -> Amounts:
+        """What is charged to a group itself."""
+        quota = f"{tree}/{group}"
+        known = self._sums.get(quota)
+        if known is None:
+            added: dict[str, int] = {}
+            for claim in self._of.get(quota, {}).values():
+                for name, amount in claim.charged.items():
+                    added[name] = added.get(name, 0) + amount
+            known = self._sums[quota] = added
+        return known
 
     def groups(self, tree: str) -> list[str]:
         """The groups of a tree that pay for somebody, by name."""

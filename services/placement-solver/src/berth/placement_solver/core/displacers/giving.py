@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.lenders import Key
@@ -38,12 +38,28 @@ class Giving:
 
     def leaving(self, tree: str) -> Iterator[Charged]:
         """Those of a tree that are terminating, or victims of a nomination that stands."""
-        named = {each.uid for each in about_to_leave(self._ground.book)}
-        for group in self._ground.charged.groups(tree):
-            for claim in self._ground.charged.of(tree, group):
-                found = self.charged_pod(claim)
-                if found is not None and (found.pod.deleting or found.pod.uid in named):
+        named = {(each.namespace, each.name) for each in about_to_leave(self._ground.book)}
+        for name in sorted(self._ground.leavers.terminating | named):
+            for claim in self._ground.book.claims_of(name):
+                if claim.quota.rpartition("/")[0] == tree and (found := self.charged_pod(claim)) is not None:
                     yield found
+
+    def used(self, tree: str, leaving: Iterable[Charged]) -> dict[str, dict[str, int]]:
+        """What each group of a tree uses in its whole subtree, without those that are leaving. What pods are nominated
+        to nobody uses yet."""
+        used: dict[str, dict[str, int]] = {}
+        for name in self._ground.charged.groups(tree):
+            self._count(used, (tree, name), self._ground.charged.amounts(tree, name), 1)
+        for each in leaving:
+            self._count(used, (tree, each.quota), each.amounts, -1)
+        return used
+
+    def _count(self, used: dict[str, dict[str, int]], key: Key, amounts: Mapping[str, int], sign: int) -> None:
+        group = self._ground.capacity.quotas.groups.get(key)
+        for name in (key[1], *(group.ancestors if group is not None else ())):
+            into = used.setdefault(name, {})
+            for resource, amount in amounts.items():
+                into[resource] = into.get(resource, 0) + sign * amount
 
     def groups_of(self, victims: Iterable[Pod]) -> tuple[Key, ...]:
         """The groups that pay for these."""

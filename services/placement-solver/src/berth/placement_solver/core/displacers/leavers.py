@@ -20,9 +20,15 @@ class Leavers:
         self._pods: dict[Name, int] = {}
         self._nominations: dict[Name, int] = {}
         self._counts: Counter[int] = Counter()
+        self.terminating: set[Name] = set()
+        """Bound pods that are terminating, for whatever reason."""
 
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod is shown, shown otherwise or, with None, gone. One that is protected leaves for nobody."""
+        if pod is not None and pod.node and pod.deleting:
+            self.terminating.add(name)
+        else:
+            self.terminating.discard(name)
         is_there = pod is not None and pod.node and pod.phase not in FINISHED_PHASES and not why_protected(pod)
         self._set(self._pods, name, pod.template.priority if pod is not None and is_there else None)
 
@@ -32,6 +38,7 @@ class Leavers:
 
     def forget_pods(self) -> None:
         """STATE starts over."""
+        self.terminating.clear()
         for name in list(self._pods):
             self._set(self._pods, name, None)
 

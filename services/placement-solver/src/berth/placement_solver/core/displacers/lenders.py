@@ -53,26 +53,21 @@ class Limits:
 class Lenders:
     """The groups of a tree that use more than their runtime of something, the furthest over first.
 
-    Who is `leaving` already is not counted: what it uses comes back by itself.
+    `used` is what groups use without those that are leaving already, which comes back by itself.
     """
 
-    def __init__(self, quotas: Quotas, tree: str, groups: Iterable[str], leaving: Iterable[Charged]) -> None:
-        gone: dict[str, dict[str, int]] = {}
-        for each in leaving:
-            amounts = gone.setdefault(each.quota, {})
-            for resource, amount in each.amounts.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
+    def __init__(self, quotas: Quotas, tree: str, groups: Iterable[str], used: Mapping[str, Mapping[str, int]]) -> None:
         self._over: dict[str, dict[str, int]] = {}
         ratios: dict[str, float] = {}
         for name in groups:
             group = quotas.groups.get((tree, name))
             if group is None:
                 continue
-            used, less = quotas.used((tree, name)), gone.get(name, {})
+            held = used.get(name, {})
             over = {
                 resource: excess
                 for resource in group.limits
-                if (excess := used.get(resource, 0) - less.get(resource, 0) - group.runtime.get(resource, 0)) > 0
+                if (excess := held.get(resource, 0) - group.runtime.get(resource, 0)) > 0
             }
             if over:
                 self._over[name] = over

@@ -132,7 +132,8 @@ class QuotaReclaim:
         budgets = preemption.Budgets(self._ground.budgets(), about_to_leave(self._ground.book))
         leaving = tuple(self._giving.leaving(key[0]))
         groups = self._charged.groups(key[0]) if self._is_promised(candidate) else ()
-        lenders = Lenders(self._quotas, key[0], (name for name in groups if name != key[1]), leaving)
+        used = self._giving.used(key[0], leaving) if groups else {}
+        lenders = Lenders(self._quotas, key[0], (name for name in groups if name != key[1]), used)
         return _Wanting(candidate, pod, key, leaving, lenders, budgets, asking)
 
     def _where_it_would_go(self, candidate: Candidate, plan: str) -> Placement | None:

@@ -16,6 +16,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.giving import Giving
 from berth.placement_solver.core.displacers.giving_units import GivingUnit, GivingUnits
 from berth.placement_solver.core.displacers.job import GANG, JobPreemption, needed_of, victims_of
+from berth.placement_solver.core.displacers.job_problem import classes_of
 from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.quota import NAME as PLUGIN
@@ -90,7 +91,7 @@ class QuotaReclaimByUnits:
             return False
         lowest = min(each.object.template.priority for each in candidates)
         with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
-            for each in candidates:
+            for each, *_ in classes_of(candidates):
                 job = self._job((each,), key)
                 giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), Budgets())
                 units = [one.unit for one in giving.lent(self._lenders(job), job.asked)]
@@ -143,7 +144,8 @@ class QuotaReclaimByUnits:
         tree, own = job.key
         is_promised = self._quotas.is_promised(job.key, job.asked)
         groups = self._ground.charged.groups(tree) if is_promised else ()
-        return Lenders(self._quotas, tree, (name for name in groups if name != own), job.leaving)
+        used = self._giving.used(tree, job.leaving) if groups else {}
+        return Lenders(self._quotas, tree, (name for name in groups if name != own), used)
 
     def _free_places(self, unit: Unit, members: Sequence[Candidate], plan: str) -> tuple[Placement, ...]:
         """Their places as nodes are, if no quota limited them; none where one of them has none."""

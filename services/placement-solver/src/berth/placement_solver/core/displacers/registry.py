@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.placement_solver.core.displacers import owners
+from berth.placement_solver.core.displacers import owners, placeholders
 from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.owners import OwnersReturn
+from berth.placement_solver.core.displacers.placeholders import HandOver
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.quota import QuotaReclaim
 from berth.placement_solver.core.displacers.quota_units import QuotaReclaimByUnits
 from berth.placement_solver.core.displacers.reservations import ReservationPreemption
 from berth.placement_solver.core.displacers.seam import Displacer, Ground
+from berth.placement_solver.core.displacers.users import UsersGiveWay
 
-UNCONDITIONAL: Final = frozenset({owners.NAME})
+UNCONDITIONAL: Final = frozenset({owners.NAME, placeholders.NAME})
 """Those that are asked although preemption is switched off."""
 GATHERING: Final = frozenset({JobPreemption.name})
 """Those that know how the members of a gang have to lie to each other."""
@@ -28,9 +30,11 @@ def displacers_of(ground: Ground) -> tuple[Displacer, ...]:
     stays = ground.gangs.is_in_strict
     return (
         OwnersReturn(ground, stays),
+        HandOver(ground, stays),
         QuotaReclaim(ground, stays),
         QuotaReclaimByUnits(ground),
         PriorityPreemption(ground, stays),
+        UsersGiveWay(ground, stays),
         ReservationPreemption(ground, stays),
         JobPreemption(ground),
     )

@@ -15,6 +15,7 @@ from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.displacers.advice import Advice, JobQuestion
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.displacers.leavers import Leavers
+from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
@@ -42,6 +43,7 @@ class Ground(NamedTuple):
     leavers: Leavers
     charged: ChargedPods
     budgets: Callable[[], Iterable[Budget]]
+    placeholders: Placeholders
 
     @property
     def nominated(self) -> Nominated:

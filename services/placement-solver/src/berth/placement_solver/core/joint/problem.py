@@ -107,7 +107,7 @@ def build_problem(
 
 def _items(units: Sequence[Unit]) -> tuple[list[list[Candidate]], list[tuple[str, int]], list[int]]:
     """Candidates by class, gang and quota; the gangs as (group id, minimum); the gang of each item."""
-    found: dict[tuple[int, str, object], list[Candidate]] = {}
+    found: dict[tuple[int, str, object, str], list[Candidate]] = {}
     gangs: dict[str, tuple[str, int]] = {}
     for unit in units:
         for candidate in unit.candidates:
@@ -116,9 +116,9 @@ def _items(units: Sequence[Unit]) -> tuple[list[list[Candidate]], list[tuple[str
             gang = unit.gang_of.get(candidate.name, "") if unit.needed else ""
             if gang:
                 gangs.setdefault(gang, (unit.id, unit.needed.get(gang, 0)))
-            found.setdefault((candidate.cls.index, gang, candidate.quota), []).append(candidate)
+            found.setdefault((candidate.cls.index, gang, candidate.quota, candidate.charge_id), []).append(candidate)
     order = list(gangs)
-    gang_of = [order.index(gang) if gang else -1 for _, gang, _ in found]
+    gang_of = [order.index(gang) if gang else -1 for _, gang, _, _ in found]
     return list(found.values()), list(gangs.values()), gang_of
 
 
@@ -184,7 +184,7 @@ def _quotas(items: Sequence[Sequence[Candidate]], quotas: Quotas) -> tuple[list[
             continue
         capacity, need = [], []
         for name in group.limits:
-            asked = [float(c[0].cls.requests.get(name, 0)) if c[0].quota == key else 0.0 for c in items]
+            asked = [float(c[0].charged.get(name, 0)) if c[0].quota == key else 0.0 for c in items]
             if any(asked):
                 left = max(0.0, float(group.runtime.get(name, 0) - quotas.used(key).get(name, 0)))
                 scale = max(left, 1.0)

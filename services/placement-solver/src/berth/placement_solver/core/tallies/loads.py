@@ -64,6 +64,7 @@ class Loads:
         self._charged: dict[Name, list[Charge]] = {}
         self._on: dict[int, list[Charge]] = {}
         self._tables: WeakSet[Table] = WeakSet()
+        self._is_watched = False  # to go through a `WeakSet` costs, and most solvers have no such table
         self.reports = LoadReports()
         self.now_s = 0.0
         """The newest time that the bus shows, in unix seconds of its server."""
@@ -117,12 +118,14 @@ class Loads:
     def _add(self, charge: Charge) -> None:
         self._charged.setdefault(charge.name, []).append(charge)
         self._on.setdefault(charge.row, []).append(charge)
-        for table in self._tables:
-            table.add(charge)
+        if self._is_watched:
+            for table in self._tables:
+                table.add(charge)
 
     def _remove(self, charge: Charge) -> None:
-        for table in self._tables:
-            table.remove(charge)
+        if self._is_watched:
+            for table in self._tables:
+                table.remove(charge)
         _take_out(self._charged, charge.name, charge)
         _take_out(self._on, charge.row, charge)
 
@@ -131,6 +134,7 @@ class Loads:
     def watch(self, table: Table) -> None:
         """Tell this table of what comes; it has read what is there."""
         self._tables.add(table)
+        self._is_watched = True
 
     def see_agent(self, node: str, message: NodeMetrics | None, stored_s: float) -> bool:
         """Take in a message of METRICS (None: deleted); whether pods may be taken now that were not."""

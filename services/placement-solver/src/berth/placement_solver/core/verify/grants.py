@@ -105,9 +105,10 @@ LAWS: Final = (
 
 def grant_problems(claim: Claim, wish: Wish, place: Place) -> Iterator[str]:
     """What is wrong with what a claim is granted; without a law nothing is granted."""
-    known = frozenset[str]().union(*(law.kinds for law in LAWS))
-    for kind in dict.fromkeys(grant.kind for grant in claim.grants if grant.kind not in known):
-        yield f"was granted {kind}, for which there is no law"
+    if claim.grants:
+        known = frozenset[str]().union(*(law.kinds for law in LAWS))
+        for kind in dict.fromkeys(grant.kind for grant in claim.grants if grant.kind not in known):
+            yield f"was granted {kind}, for which there is no law"
     for law in LAWS:
         yield from law.problems(claim, wish, place)
 

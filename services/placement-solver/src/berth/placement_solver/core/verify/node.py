@@ -86,8 +86,9 @@ class NodeCheck:
         requested = {name: amount for (name,), amount in _sum(there, self._plain, wanted).items()}
         for before, claim in enumerate(arriving):
             left_out = self._left_out(claim)
+            amounts = claim.amounts
             fit = node_fit(
-                {name: amount for name, amount in claim.amounts.items() if name not in left_out},
+                {name: amount for name, amount in amounts.items() if name not in left_out} if left_out else amounts,
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,

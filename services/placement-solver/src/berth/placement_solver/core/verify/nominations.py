@@ -9,7 +9,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
-from berth.rules.preemption import BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
+from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
 from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_displaces import why_spared
 from berth.transaction.book import FINISHED_PHASES
@@ -78,16 +78,22 @@ def _no_borrower(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
     return "" if ignores_reservations(victim.template.labels) else "borrows nothing of reservations"
 
 
+def _by_hand_over(victim: Pod, waiting: Sequence[Pod | Reservation]) -> str:
+    return ""  # whose placeholder it is depends on its node, too: `hand_overs` says it
+
+
 RIGHTS_TO_STAY: Final[Mapping[str, Callable[[Pod, Sequence[Pod | Reservation]], str]]] = {
     BY_SCHEDULER: _is_not_lower,
     BY_QUOTA: _by_quota,
     BY_OWNER: _no_borrower,
+    BY_HAND_OVER: _by_hand_over,
 }
 """By the reason for which pods leave: what keeps a victim from leaving for these; empty: nothing (E10)."""
 
 
 def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
-    """Strict gangs that would keep some of their members, but fewer than they need (E9)."""
+    """Strict gangs that would keep some of their members, but fewer than they need (E9); one of which is not known how
+    many it needs, as its PodGroup is gone, needs all."""
     chosen = {victim.uid for victim in victims}
     judged: set[str] = set()
     for victim in victims:
@@ -97,12 +103,13 @@ def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
         judged.add(gang_id)
         who = f"victim {victim.namespace}/{victim.name}"
         gang, config = view.gangs.gangs.get(gang_id), settings_of(gang_id, view)
-        if gang is None or (victim.namespace, victim.name) not in gang.children or config is None:
+        if gang is None or (victim.namespace, victim.name) not in gang.children:
             yield f"{who} belongs to a strict gang that is not Berth's"
             continue
         left = sum(1 for pod in _staying(gang_id, view) if pod.uid not in chosen)
-        if left and left < (config.min_member or left + 1):
-            yield f"{who} leaves {left} of its gang {gang_id}, which needs {config.min_member}"
+        minimum = config.min_member if config is not None else None
+        if left and (minimum is None or left < minimum):
+            yield f"{who} leaves {left} of its gang {gang_id}, which needs {minimum or 'all'}"
 
 
 def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:

@@ -8,6 +8,7 @@ from berth.contracts.state import Node, Pod, Reservation
 from berth.placement_solver.core.verify.grants import Place, grant_problems, wish_of
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
+from berth.resources.amounts import Amounts
 from berth.rules.node_affinity import compile_node_rule
 from berth.rules.scheduler_config import NodeAffinityArgs, Profile
 from berth.rules.taints import Tolerations
@@ -16,8 +17,14 @@ from berth.transaction.claims import Claim
 ENDED = ("Succeeded", "Failed")
 
 
-def object_problems(claim: Claim, view: View) -> Iterator[str]:
-    """What speaks against placing this object now, and on this node; capacity is not looked at."""
+def object_problems(
+    claim: Claim, view: View, before: Claim | None = None, *, is_handed_over: bool = False
+) -> Iterator[str]:
+    """What speaks against placing this object now, and on this node; capacity is not looked at.
+
+    `before` was looked at just now: what speaks against the node for an object that says the same was said of it.
+    `is_handed_over`: it takes the place of a placeholder, which is a Reservation to it.
+    """
     obj = view.book.seen(claim.name)
     if obj is None or obj.uid != claim.uid:
         yield f"there is no such object with uid {claim.uid}"
@@ -34,14 +41,18 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
         yield f"the claim is for attempt {claim.attempt}, the object is at {obj.attempt}"
     if not claim.plan:
         yield "the claim names no plan"
-    if {k: v for k, v in claim.amounts.items() if v} != {k: v for k, v in obj.template.requests.items() if v}:
+    requests = obj.template.requests
+    if claim.amounts != requests and _positive(claim.amounts) != _positive(requests):
         yield "the claim's amounts are not those of the request"
-    if sorted(claim.ports) != sorted(
-        _port_text(port.host_ip, port.protocol, port.port) for port in obj.template.host_ports
+    ports = obj.template.host_ports
+    if (claim.ports or ports) and sorted(claim.ports) != sorted(
+        _port_text(port.host_ip, port.protocol, port.port) for port in ports
     ):
         yield "the claim's host ports are not those of the object"
-    if isinstance(obj, Pod):
+    if isinstance(obj, Pod) and not is_handed_over:
         yield from affinity_problems(claim, obj)
+    if before is not None and _are_alike(claim, obj, before, view):
+        return
     row = view.nodes.rows.get(claim.node)
     node = view.nodes.states[row] if row is not None else None
     if row is None or node is None:
@@ -50,6 +61,20 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     place = Place(node, view.nodes.inventories[row], view.nodes.topologies[row])
     yield from grant_problems(claim, wish, place)
     yield from _node_problems(obj, node, wish.profile)
+
+
+def _are_alike(claim: Claim, obj: Pod | Reservation, before: Claim, view: View) -> bool:
+    """Whether the same is asked of the same node for two pods, neither of which is granted anything within it."""
+    other = view.book.seen(before.name)
+    return (
+        claim.node == before.node
+        and not claim.grants
+        and not before.grants
+        and claim.amounts == before.amounts
+        and isinstance(obj, Pod)
+        and isinstance(other, Pod)
+        and obj.template == other.template
+    )
 
 
 def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:
@@ -71,6 +96,10 @@ def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iter
     wanted = obj.required_node if isinstance(obj, Reservation) else ""
     if "NodeName" in rules and wanted and wanted != node.name:
         yield f"wants node {wanted}, is placed on {node.name}"
+
+
+def _positive(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def _port_text(address: str, protocol: str, port: int) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 from berth.contracts import names
 from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.contracts.state import Pod
+from berth.placement_solver.core.verify.hooks import hook_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP
 from berth.transaction.claims import Claim
@@ -125,6 +126,7 @@ class QuotaTallies:
             yield f"{'/'.join(claim.name)}: is charged to quota {claim.quota or 'none'}, which does not pay for it"
         if claim.uncharged != (pod.template.overhead if rules.ignores_overhead else {}):
             yield f"{'/'.join(claim.name)}: is charged {claim.charged} to its quota, which is not what it has to pay"
+        yield from hook_problems(claim, pod, rules, view.payers.surcharges.known)
         if claim.non_preemptible != (pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false"):
             yield f"{'/'.join(claim.name)}: preemptible or not is read wrongly"
 

@@ -4,23 +4,28 @@ whom it has beyond its runtime, for a pod that stays within the min of its own."
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.nominations import units_of
 from berth.placement_solver.core.verify.view import View
-from berth.rules.preemption import importance
 from berth.transaction.claims import Claim
 
 Key: TypeAlias = tuple[str, str]
 Used: TypeAlias = Callable[[Key], Mapping[str, int]]
 """What is in use in a group's whole subtree, by its tree and name."""
+IsOver: TypeAlias = Callable[[Key, Mapping[str, int], Mapping[str, int]], bool]
+"""Whether a group is over its runtime of something that somebody holds, once so much of it has gone."""
 
 
-def reclaim_problems(claims: Sequence[Claim], victims: Sequence[Pod], view: View, used: Used) -> Iterator[str]:
-    """What keeps victims from leaving for these claims. Who is leaving already is not counted as used by others; who
-    leaves together is asked about together, a gang after those that leave by themselves."""
+def reclaim_problems(
+    claims: Sequence[Claim], victims: Sequence[Pod], view: View, promised: Used, used: Used
+) -> Iterator[str]:
+    """What keeps victims from leaving for these claims. Who is leaving already is not counted as used by others.
+
+    `promised` counts as used what pods are nominated to, too, `used` does not.
+    """
     payers = {_key(claim) for claim in claims}
     if len(payers) != 1 or not all(claim.quota for claim in claims):
         yield "quota gives back for pods of one group"
@@ -32,12 +37,10 @@ def reclaim_problems(claims: Sequence[Claim], victims: Sequence[Pod], view: View
     waiting = [pod for claim in claims if isinstance(pod := view.book.seen(claim.name), Pod)]
     lowest = min((pod.template.priority for pod in waiting), default=None)
     groups = view.quotas.groups
-    gone: dict[Key, dict[str, int]] = {}
-    for leaving in leaving_of(own[0], view):
-        _take(gone.setdefault(_key(leaving), {}), leaving)
-    is_promised = _is_within_min(asked, groups.get(own), used(own))
-    for unit in _in_order(victims, view):
-        lent: dict[Key, dict[str, int]] = {}
+    is_promised = _is_within_min(asked, groups.get(own), promised(own))
+    lent: list[_Lent] = []
+    for unit in units_of(victims, view):
+        held_of: dict[Key, dict[str, int]] = {}
         for victim, held in _held(unit, view):
             who = f"victim {victim.namespace}/{victim.name}"
             key = _key(held)
@@ -49,19 +52,49 @@ def reclaim_problems(claims: Sequence[Claim], victims: Sequence[Pod], view: View
             elif not is_promised:
                 yield f"{who} is of another group, and what waits exceeds the min of its own"
             else:
-                _take(lent.setdefault(key, {}), held)
-        for key, amounts in lent.items():
-            before = gone.setdefault(key, {})
-            if not _is_over(amounts, asked, groups.get(key), used(key), before):
-                yield f"victim {unit[0].namespace}/{unit[0].name}: group {key[1]} uses no more than its runtime"
-            for name, amount in amounts.items():
-                before[name] = before.get(name, 0) + amount
+                _take(held_of.setdefault(key, {}), held)
+        if held_of:
+            lent.append(_Lent(unit, held_of))
+    gone: dict[Key, dict[str, int]] = {}
+    for leaving in leaving_of(own[0], view):
+        _take(gone.setdefault(_key(leaving), {}), leaving)
+
+    def is_over(key: Key, held: Mapping[str, int], less: Mapping[str, int]) -> bool:
+        return _is_over(held, asked, groups.get(key), used(key), less)
+
+    for each in _not_too_much(lent, gone, is_over):
+        who = f"victim {each.unit[0].namespace}/{each.unit[0].name}"
+        yield f"{who}: {', '.join(key[1] for key in each.held)} uses no more than its runtime"
 
 
-def _in_order(victims: Sequence[Pod], view: View) -> list[list[Pod]]:
-    """Those that leave together, the fewest first; of as many, the least important."""
-    units = sorted(units_of(victims, view), key=lambda unit: min(map(importance, unit)), reverse=True)
-    return sorted(units, key=len)
+class _Lent(NamedTuple):
+    """Who leaves together, and what they hold of each group."""
+
+    unit: list[Pod]
+    held: dict[Key, dict[str, int]]
+
+
+def _not_too_much(lent: Sequence[_Lent], gone: dict[Key, dict[str, int]], is_over: IsOver) -> list[_Lent]:
+    """Those that no order of leaving lets leave: each has to begin while every group of its own is over its runtime.
+
+    The last one is found first: whoever may leave when all others have. Without it, the others may all the more.
+    """
+    for each in lent:
+        for key, amounts in each.held.items():
+            _add(gone.setdefault(key, {}), amounts, 1)
+    left = list(lent)
+    while True:
+        staying: list[_Lent] = []
+        for each in left:
+            for key, amounts in each.held.items():
+                _add(gone[key], amounts, -1)
+            if not all(is_over(key, amounts, gone[key]) for key, amounts in each.held.items()):
+                staying.append(each)
+                for key, amounts in each.held.items():
+                    _add(gone[key], amounts, 1)
+        if len(staying) in (0, len(left)):
+            return staying
+        left = staying
 
 
 def leaving_of(tree: str, view: View) -> list[Claim]:
@@ -116,5 +149,9 @@ def _key(claim: Claim) -> Key:
 
 
 def _take(into: dict[str, int], claim: Claim) -> None:
-    for name, amount in claim.charged.items():
-        into[name] = into.get(name, 0) + amount
+    _add(into, claim.charged, 1)
+
+
+def _add(into: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        into[name] = into.get(name, 0) + sign * amount

@@ -6,6 +6,7 @@ The rules are those of the protocol (`berth.rules.reservation_match`, `reservati
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence, Set
+from typing import Final
 
 from berth.contracts import names
 from berth.contracts.grants import CPU, ZONE
@@ -20,6 +21,9 @@ from berth.rules.reservation_match import failed_check, reservation_request_of
 from berth.rules.reservation_owners import compile_owners
 from berth.rules.scheduler_config import ReservationArgs
 from berth.transaction.claims import Claim, drawn_from
+
+WISHES: Final = (names.ANNOTATION_RESERVATION_AFFINITY, names.ANNOTATION_RESERVATION_EXACT)
+"""Annotations by which a pod has to have a reservation."""
 
 
 def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim], view: View) -> Iterator[str]:
@@ -71,6 +75,8 @@ def grant_problems_of_user(
 
 def affinity_problems(claim: Claim, pod: Pod) -> Iterator[str]:
     """A pod that has to use a reservation goes to one and nowhere else; what it says of them has to be readable."""
+    if pod.template.annotations.keys().isdisjoint(WISHES):
+        return
     wish = reservation_request_of(pod)
     if wish is None:
         return

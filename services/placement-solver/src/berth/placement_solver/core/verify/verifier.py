@@ -14,6 +14,7 @@ from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
+from berth.placement_solver.core.verify.hand_overs import hand_over_problems, is_handed_over
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
 from berth.placement_solver.core.verify.laws.network_topology import network_problems
@@ -39,7 +40,7 @@ from berth.placement_solver.core.verify.revocations import revocation_problems
 from berth.placement_solver.core.verify.take_overs import as_users, take_over_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
-from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
+from berth.rules.preemption import BY_HAND_OVER, BY_QUOTA, BY_SCHEDULER
 from berth.rules.scheduler_config import FitArgs
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -85,6 +86,9 @@ class Verifier:
         if problems:
             return problems[:PROBLEMS_MAX]
         names_displaced = {each.name for each in displaced}
+        if reason == BY_HAND_OVER:
+            problems = list(hand_over_problems(claims, victims, self._cluster))
+            return problems[:PROBLEMS_MAX] or self._check_without(claims, victims, names_displaced, hands_over=True)
         if reason == BY_QUOTA:
             problems = self._reclaim_problems(claims, victims, names_displaced)
         freed = self._freed_by(claims, victims, reason)
@@ -139,9 +143,14 @@ class Verifier:
     def _reclaim_problems(
         self, claims: Sequence[Claim], victims: Sequence[Pod], displaced: Collection[Name]
     ) -> list[str]:
+        used_of = self._quotas.used_of(self._cluster)
+        payers = {
+            (tree, name) for claim in held_by(victims, self._cluster) for tree, _, name in [claim.quota.rpartition("/")]
+        }
+        used = {key: dict(used_of(key)) for key in payers}
         with self._charged(nominated_beside(claims, displaced, self._cluster)):
-            used = self._quotas.used_of(self._cluster)
-            return list(reclaim_problems(claims, victims, self._cluster, used))[:PROBLEMS_MAX]
+            problems = reclaim_problems(claims, victims, self._cluster, used_of, lambda key: used.get(key, {}))
+            return list(problems)[:PROBLEMS_MAX]
 
     def _check_without(
         self,
@@ -149,6 +158,8 @@ class Verifier:
         victims: Sequence[Pod],
         displaced: Collection[Name],
         freed: Sequence[Claim] = (),
+        *,
+        hands_over: bool = False,
     ) -> list[str]:
         uids = {victim.uid for victim in victims}
         nodes = sorted({victim.node for victim in victims})
@@ -156,7 +167,7 @@ class Verifier:
         for each in gone:
             self._placed.count(each, added=False)
         try:
-            return self._check(claims, gone, displaced, freed, nominates=bool(victims))
+            return self._check(claims, gone, displaced, freed, nominates=bool(victims), hands_over=hands_over)
         finally:
             for each in gone:
                 self._placed.count(each, added=True)
@@ -169,17 +180,22 @@ class Verifier:
         freed: Sequence[Claim] = (),
         *,
         nominates: bool = False,
+        hands_over: bool = False,
     ) -> list[str]:
         """`freed` is what will no longer be charged to any quota."""
         problems: list[str] = []
         nominated = nominated_beside(claims, displaced, self._cluster)
         seen: set[str] = set()
         by_node: dict[str, list[Claim]] = {}
+        before: Claim | None = None
         for claim in claims:
             if claim.uid in seen:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
-            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._cluster)]
+            is_handed = hands_over or is_handed_over(claim, self._cluster)
+            texts = object_problems(claim, self._cluster, before, is_handed_over=is_handed)
+            problems += [f"{_name(claim)}: {text}" for text in texts]
+            before = claim
             texts = turn_problems(claim, self._cluster, nominates=nominates)
             problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.network import NetworkLayers, NodeDomains
-from berth.contracts.quota import QuotaGroup
+from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.slo import NodeOffer
 from berth.contracts.state import Node, PodGroup
@@ -44,6 +44,20 @@ class QuotaTable(Protocol):
     def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
     @property
     def version(self) -> int: ...
+
+
+class ChargeTable(Protocol):
+    """QUOTA's word of what hooks say, by class of pods."""
+
+    @property
+    def known(self) -> Mapping[str, PodCharge]: ...
+
+
+class PayerTable(Protocol):
+    """Where that is kept."""
+
+    @property
+    def surcharges(self) -> ChargeTable: ...
 
 
 class KnownCapacity(Protocol):
@@ -105,6 +119,8 @@ class View(Protocol):
     def nodes(self) -> NodeTable: ...
     @property
     def quotas(self) -> QuotaTable: ...
+    @property
+    def payers(self) -> PayerTable: ...
     @property
     def reservations(self) -> ReservationTable: ...
     @property

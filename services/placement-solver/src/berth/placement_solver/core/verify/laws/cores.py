@@ -22,6 +22,7 @@ from berth.rules.amplification import amplify, read_ratios
 from berth.rules.cpus.available import FULL_PCPUS, SPREAD_BY_PCPUS
 from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, effective_policy, node_bind_policy
 from berth.rules.cpus.kubelet import FULL_CORES_OPTION, SINGLE_NUMA_NODE, STATIC, CpuManager, numa_policy
+from berth.rules.cpus.qos import LSE, LSR
 from berth.rules.numa.charges import in_proportion
 from berth.rules.numa.policy import NumaSpec, pair_policy, read_numa_spec
 from berth.rules.records.resource_status import own_milli, pinned_requests
@@ -31,6 +32,10 @@ from berth.transaction.claims import Claim
 
 KINDS: Final = frozenset({CPU, ZONE})
 NONE: Final = NodeTopology(node="", version=0)
+NAMING_ANNOTATIONS: Final = (names.ANNOTATION_NUMA_SPEC, names.ANNOTATION_RESOURCE_SPEC)
+"""Annotations by which a pod asks for CPUs or NUMA nodes; one that cannot be read refuses the pod."""
+NAMING_LABELS: Final = (names.LABEL_CPU_BIND_POLICY, names.LABEL_NUMA_POLICY)
+"""Labels by which a node gives them to any pod."""
 Sums = dict[tuple[int, str], int]
 """Amounts by NUMA node and resource."""
 
@@ -77,6 +82,8 @@ def core_problems(
 ) -> Iterator[str]:
     """Compares the claim's grants with its object's wishes and with what the node has."""
     there = topology or NONE
+    if not claim.grants and not _is_named(template, node, there):
+        return
     found = Binding(template, node, there, profile)
     yield from found.problems
     given = [grant for grant in claim.grants if grant.kind == CPU]
@@ -96,6 +103,17 @@ def core_problems(
     if found.must:
         yield from _bind_problems(found.bind, frozenset(cpus), there)
     yield from _zone_problems(claim, found, Counter(zone_of[cpu] for cpu in cpus if cpu in zone_of), there)
+
+
+def _is_named(template: PodTemplate, node: Node, topology: NodeTopology) -> bool:
+    """Whether anybody says anything of CPUs or NUMA nodes: a shortcut for the many pods and nodes that do not."""
+    return bool(
+        template.labels.get(names.LABEL_QOS) in (LSE, LSR)
+        or not template.annotations.keys().isdisjoint(NAMING_ANNOTATIONS)
+        or topology.policy
+        or topology.cpu_manager == STATIC
+        or not node.labels.keys().isdisjoint(NAMING_LABELS)
+    )
 
 
 def core_capacity(topology: NodeTopology | None) -> dict[tuple[str, ...], int]:

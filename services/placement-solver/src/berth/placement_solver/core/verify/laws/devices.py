@@ -25,11 +25,19 @@ from berth.rules.devices.request import DeviceRequest, read_request
 from berth.rules.devices.templates import Templates, model_key, needs_template
 from berth.rules.devices.topology import DEVICE, NUMA_NODE, PCIE
 from berth.rules.gpu_request import per_card
+from berth.rules.records import registry
 from berth.rules.records.explained_devices import Limit, limits_of_request
 from berth.rules.scheduler_config import DeviceShareArgs
 from berth.transaction.claims import Claim
 
 KINDS: Final = DEVICE_KINDS | {VF}
+ANNOTATIONS: Final = (
+    names.ANNOTATION_DEVICE_HINT,
+    names.ANNOTATION_DEVICE_JOINT,
+    names.ANNOTATION_GPU_PARTITION_SPEC,
+    names.ANNOTATION_GPU_SPLIT,
+)
+"""Those that say more of what a pod asks for."""
 PERCENT: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 GPU: Final = "gpu"
 NO_TEMPLATES: Final[Templates] = {}
@@ -59,6 +67,9 @@ def device_problems(
     args: DeviceShareArgs | None = None,
 ) -> Iterator[str]:
     """Compares the claim's grants with what its object asks for and with the devices that the node has."""
+    is_plain = not claim.grants and registry.GRANTED_RESOURCES.isdisjoint(claim.amounts)
+    if is_plain and template.annotations.keys().isdisjoint(ANNOTATIONS):
+        return
     request = read_request(claim.amounts, template.annotations)
     grants = [grant for grant in claim.grants if grant.kind in KINDS]
     hints = {} if isinstance(request, Problem) else request.hints

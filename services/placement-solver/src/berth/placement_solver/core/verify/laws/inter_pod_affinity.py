@@ -18,7 +18,7 @@ from berth.rules.inter_pod_affinity import (
     ANTI_AFFINITY_REASON,
     EXISTING_ANTI_AFFINITY_REASON,
 )
-from berth.rules.pod_terms import NO_LABELS, Peer, PodTerm, PodTerms, compile_pod_terms, merged_affinity
+from berth.rules.pod_terms import NO_LABELS, NO_TERMS, Peer, PodTerm, PodTerms, compile_pod_terms, merged_affinity
 from berth.rules.selectors import Labels
 from berth.transaction.claims import Claim
 
@@ -29,7 +29,7 @@ Domain: TypeAlias = tuple[str, str]
 
 def affinity_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -> Iterator[str]:
     """What speaks against a plan that makes these claims, in this order."""
-    world = _World(view, placed)
+    world, has_terms = _World(view, placed), False
     arriving = []
     for claim in claims:
         seen, node = view.book.seen(claim.name), node_of(claim.node, view)
@@ -39,7 +39,10 @@ def affinity_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -
                 world.watch((term,))
             if terms.affinity:
                 world.watch(terms.affinity)
+            has_terms = has_terms or terms is not NO_TERMS
             arriving.append((claim, Peer(seen.namespace, seen.template.labels), terms, node))
+    if not has_terms and not world.is_guarded:
+        return
     for claim, peer, terms, node in arriving:
         seen = view.book.seen(claim.name)
         if seen is not None and PLUGIN in view.profile_of(seen.template.scheduler).constraints:
@@ -59,6 +62,11 @@ class _World:
         self._guards: dict[tuple[str, bytes], tuple[PodTerm, Counter[Domain]]] = {}
         for terms, node in placed.guarded(view):
             self._guard(terms, node)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether anybody there keeps others away."""
+        return bool(self._guards)
 
     def watch(self, terms: tuple[PodTerm, ...]) -> None:
         """Count from now on who matches all of the terms, in the domains that they name."""
@@ -131,6 +139,8 @@ def _domains(keys: set[str], node: Node) -> list[Domain]:
 
 def _terms_of(seen: Pod | Reservation) -> PodTerms:
     template = seen.template
+    if template.affinity is None:
+        return NO_TERMS
     # No API server has merged the label keys of a Reservation's template.
     affinity = template.affinity if isinstance(seen, Pod) else merged_affinity(template.affinity, template.labels)
     return compile_pod_terms(affinity, seen.namespace, template.labels)

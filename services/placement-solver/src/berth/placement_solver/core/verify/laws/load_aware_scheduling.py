@@ -38,12 +38,12 @@ class LoadLaw:
         Who would leave for the plan counts as well: what they use was measured.
         """
         for place, claim in enumerate(claims):
+            node, report = node_of(claim.node, view), view.loads.reports.of(claim.node)
+            if node is None or report is None:
+                continue
             seen = view.book.seen(claim.name)
             profile = view.profile_of(seen.template.scheduler) if seen is not None else None
             if seen is None or profile is None or PLUGIN not in profile.constraints:
-                continue
-            node, report = node_of(claim.node, view), view.loads.reports.of(claim.node)
-            if node is None or report is None:
                 continue
             args = profile.args_of(PLUGIN, LoadAwareArgs)
             beside = (each for each in (*nominated, *claims[:place]) if each.node == claim.node)

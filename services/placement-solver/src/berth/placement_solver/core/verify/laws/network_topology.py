@@ -21,10 +21,16 @@ NODES: Final = "NodeTopologyLayer"
 def network_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
     """What speaks against a plan that makes these claims."""
     jobs: dict[tuple[str, GatherSpec], list[Claim]] = {}
+    known: dict[str, GangConfig | None] = {}
     for claim in claims:
         pod = view.book.seen(claim.name)
         name = gang_name_of_pod(pod.template.labels, pod.template.annotations) if isinstance(pod, Pod) else ""
-        config = settings_of(f"{claim.name[0]}/{name}", view) if name else None
+        if not name:
+            continue
+        gang_id = f"{claim.name[0]}/{name}"
+        if gang_id not in known:
+            known[gang_id] = settings_of(gang_id, view)
+        config = known[gang_id]
         if config is not None and config.network is not None:
             jobs.setdefault((_group_of(config), config.network), []).append(claim)
     for (group, asked), arriving in jobs.items():

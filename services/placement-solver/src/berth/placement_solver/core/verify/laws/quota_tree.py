@@ -12,9 +12,11 @@ from berth.transaction.claims import Claim
 def tree_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
     """What speaks against the nodes of these claims, by what QUOTA says of who is charged."""
     for claim in claims:
+        if not claim.quota or claim.is_reservation:
+            continue
         tree, _, name = claim.quota.rpartition("/")
-        group = view.quotas.groups.get((tree, name)) if claim.quota else None
-        if claim.is_reservation or group is None or not group.nodes:
+        group = view.quotas.groups.get((tree, name))
+        if group is None or not group.nodes:
             continue
         row = view.nodes.rows.get(claim.node)
         node = view.nodes.states[row] if row is not None else None

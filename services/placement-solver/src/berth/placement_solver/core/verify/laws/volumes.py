@@ -30,7 +30,7 @@ class Arriving(NamedTuple):
 
 def volume_problems(claims: Sequence[Claim], view: View, gone: Collection[Claim] = ()) -> Iterator[str]:
     """What is wrong with the volumes of a plan that makes these claims once those of `gone` have left."""
-    arriving = [each for claim in claims if (each := _arriving(claim, view)) is not None and each.pod.volumes]
+    arriving = [each for claim in claims if (each := _arriving(claim, view)) is not None]
     if not arriving:
         if any(_steps_of(claim) for claim in claims):
             yield "a step is named for a pod without volumes"
@@ -212,8 +212,9 @@ def _named(pod: Mounter) -> set[tuple[str, str]]:
 
 
 def _arriving(claim: Claim, view: View) -> Arriving | None:
+    """What a claim brings; None where that is no volume."""
     seen = view.book.seen(claim.name)
-    if seen is None or seen.uid != claim.uid:
+    if seen is None or seen.uid != claim.uid or not seen.template.volumes:
         return None
     pod = Mounter(seen.namespace, seen.name, seen.uid, seen.template.volumes)
     return Arriving(claim, pod, view.profile_of(seen.template.scheduler).constraints)

@@ -1,0 +1,1 @@
+"""Plug-ins of others: finding those that are installed, and calling them within a limit of time."""
