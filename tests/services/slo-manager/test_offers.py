@@ -279,6 +279,34 @@ def test_a_restart_writes_nothing_unchanged(bench):
     assert bench.offer() == before
 
 
+def test_a_lost_bucket_takes_nothing_from_nodes(bench):
+    bench.lend(system=7_000)
+    bench.sent = []
+    bench.published.reset()
+    bench.begin()
+    bench.report(system=8_000)
+    bench.turn()
+    assert bench.amounts()[BATCH_CPU] == 52_000, "no more than the node shows, nor than the newest report allows"
+    assert {each.resources[BATCH_CPU] for _ in range(3) for each in bench.turn()} <= {"52k"}
+
+
+def test_a_report_that_leaves_the_system_out_lends_no_more_for_it(bench):
+    usage = {"resources": {"cpu": "30", "memory": "20Gi"}}
+    for minute in range(2):
+        pods = [{"namespace": "d", "name": "gone", "priority": "koord-batch", "podUsage": {"resources": {"cpu": "10"}}}]
+        status = {"updateTime": f"2025-01-01T00:0{minute}:00Z", "nodeMetric": {"nodeUsage": usage}, "podsMetric": pods}
+        metric = NodeMetric(name="n", version=1, status=status)
+        bench.reports.objects.apply(bench.entry(named_key("nodemetric", "n"), encode(metric)))
+        bench.turn()
+    assert bench.amounts()[BATCH_CPU] == 40_000
+    status = {"updateTime": "2025-01-01T00:03:00Z", "nodeMetric": {}}
+    bench.reports.objects.apply(
+        bench.entry(named_key("nodemetric", "n"), encode(NodeMetric(name="n", version=1, status=status)))
+    )
+    bench.turn()
+    assert bench.offer().reason == "the report does not say what is used"
+
+
 def test_falls_go_first_then_the_largest():
     bench = Bench()
     bench.config()

@@ -100,14 +100,14 @@ def decisions_of(
     return decisions, revisions
 
 
-def _bind_timeout_s(profile: Profile) -> int | None:
-    return profile.args_of("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
-
-
 def _offer(nodes: Nodes, claim: Claim) -> int:
     """The revision of what its node offers to lend, where it borrows; 0: it does not, or nobody offers."""
     row = nodes.rows.get(claim.node)
     return 0 if row is None else nodes.lending.revision(nodes.states[row], claim.amounts)
+
+
+def _bind_timeout_s(profile: Profile) -> int | None:
+    return profile.args_of("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
 
 
 def _unasked(profile: Profile) -> list[str]:

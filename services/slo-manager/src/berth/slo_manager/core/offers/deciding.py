@@ -108,6 +108,10 @@ class Deciding:
             return self._refused(node, before, "the node does not report", strategy, label, problems, now_ms)
         if is_stale(arrived_s, now_ms / 1000, strategy.degrade_time_minutes):
             return self._refused(node, before, "the report is too old", strategy, label, problems, now_ms)
+        if any(name not in (seen.metric.node_usage or seen.metric.system_usage) for name in RESOURCES):
+            return self._refused(
+                node, before, "the report does not say what is used", strategy, label, problems, now_ms
+            )
         return self._lent(seen, seen.metric, before, strategy, label, problems, now_ms)
 
     def _kept(self, seen: Seen, before: NodeOffer | None, now_ms: int) -> Decided:
@@ -158,7 +162,8 @@ class Deciding:
         found = {}
         for name, whole in sums.items():
             amount = min(whole.amount, AMOUNT_MAX)
-            shown = _settled_before(before, name)
+            # Where SLO was lost, or another manager saw to it before, what the node shows is what is lent.
+            shown = node.allocatable.get(name, 0) if before is None else _settled_before(before, name)
             settled = settling.settled(name, metric.updated_s, amount, shown)
             if shown < settled < shown * (1 + RISE_MIN):
                 settled = shown
@@ -227,9 +232,9 @@ def _offer(total: Sum) -> Offer:
     return Offer(amount=total.amount, terms=dict(total.terms), inputs=dict(total.inputs))
 
 
-def _settled_before(before: NodeOffer | None, name: str) -> int:
+def _settled_before(before: NodeOffer, name: str) -> int:
     """What was offered before cpu was normalised and third parties took theirs."""
-    offer = None if before is None else before.offers.get(name)
+    offer = before.offers.get(name)
     if offer is None:
         return 0
     return offer.amount - offer.terms.get(NORMALIZATION, 0) - offer.terms.get(THIRD_PARTIES, 0)

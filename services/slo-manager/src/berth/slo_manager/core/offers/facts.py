@@ -113,7 +113,7 @@ def facts_of(
         capacity={name: node.capacity.get(name, 0) for name in RESOURCES},
         kubelet_reserved=reserved,
         annotated={name: reservation.amounts.get(name, 0) for name in RESOURCES},
-        system=report.system_usage,
+        system=_system(report),
         node_usage=report.node_usage,
         pods=pods,
         gone=tuple(left.values()),
@@ -121,6 +121,17 @@ def facts_of(
         prod_reclaimable=report.prod_reclaimable,
         zones=zones,
     )
+
+
+def _system(report: Metric) -> Amounts:
+    """What is used outside of pods; where the report does not say it, what nothing in it accounts for."""
+    found = dict(report.system_usage)
+    for name in RESOURCES:
+        if name not in found and report.node_usage is not None and name in report.node_usage:
+            of_pods = sum(each.usage.get(name, 0) for each in report.pods.values())
+            hosted = sum(each.usage.get(name, 0) for each in report.host_applications)
+            found[name] = max(0, report.node_usage[name] - of_pods - hosted)
+    return found
 
 
 def _measured(holders: Iterable[Holder], reports: dict[object, PodReport], by_uid: bool) -> Iterator[Measured]:
