@@ -13,8 +13,8 @@ from berth.simcluster.store.collection import DELETED
 KINDS: Final = frozenset({"reservations", "reservationschedules", "podgroups", "elasticquotas"})
 """Those whose status is Berth's to write."""
 WINDOW_S: Final = 60.0
-HELD_UP: Final = 5
-"""Writes of the ten seconds before that a fault may have held up, and one of a service that has started anew."""
+HELD_UP: Final = 15
+"""Writes of the half minute before that a fault may have held up: they land together."""
 WRITES_MAX: Final = 31 + HELD_UP
 """In a minute, the first and the last moment of which both count."""
 
