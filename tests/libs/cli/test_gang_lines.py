@@ -18,6 +18,7 @@ WAITING = GangView(
     wait_s=600.0,
     group=["team/eval", "team/train"],
     children=4,
+    counts={"nominated": 1, "waiting": 1, "victims": 1},
     nominated={"team/train-0": "node-1"},
     waiting=["team/train-1"],
     slots=["SpineLayer/s1: 3", "SpineLayer/s2: 2"],
@@ -52,13 +53,14 @@ def test_a_gang_that_waits() -> None:
 
 def test_of_many_members_some_are_shown() -> None:
     bound = {f"team/p{at:03}": "n" for at in range(100)}
-    lines = drawn(GangView(namespace="team", name="big", outcome="bound", bound=bound), 80)
-    assert f"    and {100 - SHOWN_MAX} more" in lines
+    view = GangView(namespace="team", name="big", outcome="bound", bound=bound, counts={"bound": 512})
+    lines = drawn(view, 80)
+    assert f"    and {512 - SHOWN_MAX} more" in lines
     assert max(map(len, lines)) <= 80
 
 
 def test_all_gangs_are_a_table() -> None:
-    bound = GangView(namespace="a", name="b", outcome="bound", minimum=1, bound={"a/p": "n"}, domain="Block b1 (1)")
+    bound = GangView(namespace="a", name="b", outcome="bound", minimum=1, counts={"bound": 1}, domain="Block b1 (1)")
     lines = table(GangAnswer(gangs=[bound, WAITING], more=2), 100)
     assert lines[0].split() == ["GANG", "STATE", "BOUND", "WAITING", "ROUNDS", "DOMAIN", "WHY"]
     assert lines[1].split() == ["a/b", "bound", "1/1", "0", "0", "Block", "b1", "(1)"]

@@ -6,7 +6,7 @@ from berth.contracts.base import Integer, Message, Part, Problem, Reason
 
 
 class GangQuestion(Message, frozen=True, kw_only=True, tag="gang.question.v1"):
-    """How far is a gang? Without a name: how far are all of them, without their slots."""
+    """How far is a gang? Without a name: how far are all of them, without their members and slots."""
 
     namespace: str = ""
     name: str = ""
@@ -19,9 +19,10 @@ class GangView(Part, frozen=True, kw_only=True):
     have to start together, -1 where nobody says. `group` are the gangs that start together, this one alone as well.
     `has_begun`: a member was bound, so that others go by `match_policy`.
 
-    Members are named `namespace/name`, at most 100 of each kind; `children` counts all. `bound`, `decided` (their bind
-    is in flight) and `nominated` (others have to leave for them) say on which node; `waiting` have none. `leaving`
-    leave for others.
+    `children` counts all members, `counts` those that are `bound`, `decided` (their bind is in flight), `nominated`
+    (others have to leave for them), `waiting` or `leaving` for others, and the `victims`. A gang that was asked for by
+    name lists them under the same names, as `namespace/name`, at most 100 of each kind, with their nodes where they
+    have one.
 
     `domain` is where they lie in the network, `slots` what each domain takes of those that wait. `rounds` is how often
     the group was tried in vain, `last_round_s` seconds ago (-1: not since its first member waits). `victims` have still
@@ -40,6 +41,7 @@ class GangView(Part, frozen=True, kw_only=True):
     group: list[str] = []
     has_begun: bool = False
     children: Integer = 0
+    counts: dict[str, Integer] = {}
     bound: dict[str, str] = {}
     decided: dict[str, str] = {}
     nominated: dict[str, str] = {}

@@ -10,7 +10,7 @@ from berth.cli.output import columns, fitted, wrapped
 from berth.contracts.gang_question import GangAnswer, GangView
 
 SHOWN_MAX: Final = 16
-"""So many members of a kind, domains or victims are listed for people; JSON has them all."""
+"""So many members of a kind, domains or victims are listed for people; JSON has more."""
 _INDENT: Final = 14
 
 
@@ -23,8 +23,8 @@ def table(answer: GangAnswer, columns_max: int) -> list[str]:
         (
             f"{view.namespace}/{view.name}",
             view.outcome,
-            f"{len(view.bound)}/{_minimum(view)}",
-            str(len(view.waiting) + len(view.nominated)),
+            f"{_count(view, 'bound')}/{_minimum(view)}",
+            str(_count(view, "waiting") + _count(view, "nominated")),
             str(view.rounds),
             view.domain or "-",
             _why(view),
@@ -44,15 +44,15 @@ def drawn(view: GangView, columns_max: int) -> list[str]:
         ("group", ", ".join(view.group) if len(view.group) > 1 else ""),
         ("domain", view.domain),
         ("last round", f"{view.last_round_s:.0f} s ago, {view.rounds} in vain" if view.last_round_s >= 0 else ""),
-        ("victims", _listed(view.victims)),
-        ("leaves for", _listed(view.displaced_by)),
+        ("victims", _listed(view.victims, _count(view, "victims"))),
+        ("leaves for", _listed(view.displaced_by, len(view.displaced_by))),
     )
     for what, text in facts:
         lines += _told(what, text, columns_max) if text else []
     for what, members in (("bound", view.bound), ("decided", view.decided), ("nominated", view.nominated)):
-        lines += _members(what, members, columns_max)
-    lines += _members("waiting", dict.fromkeys(view.waiting, ""), columns_max)
-    lines += _members("leaving", dict.fromkeys(view.leaving, ""), columns_max)
+        lines += _members(what, members, _count(view, what), columns_max)
+    for what, names in (("waiting", view.waiting), ("leaving", view.leaving)):
+        lines += _members(what, dict.fromkeys(names, ""), _count(view, what), columns_max)
     if view.slots:
         lines += ["  slots", *(fitted(f"    {each}", columns_max) for each in view.slots)]
     for reason in view.reasons:
@@ -76,26 +76,30 @@ def _settings(view: GangView) -> str:
 
 
 def _why(view: GangView) -> str:
-    if view.victims:
-        return f"waits for {len(view.victims)} to leave"
+    if victims := _count(view, "victims"):
+        return f"waits for {victims} to leave"
     if view.displaced_by:
         return "leaves for others"
     problem = next((f"{each.field}: {each.message}" for each in view.problems), "")
     return problem or next((reason_line(each) for each in view.reasons), "")
 
 
-def _members(what: str, members: Mapping[str, str], columns_max: int) -> Iterator[str]:
+def _count(view: GangView, what: str) -> int:
+    return view.counts.get(what, 0)
+
+
+def _members(what: str, members: Mapping[str, str], count: int, columns_max: int) -> Iterator[str]:
     if not members:
         return
     yield f"  {what}"
     shown = [(name, node) for name, node in list(members.items())[:SHOWN_MAX]]
     yield from (fitted(row, columns_max) for row in columns(shown, indent="    "))
-    if len(members) > SHOWN_MAX:
-        yield f"    and {len(members) - SHOWN_MAX} more"
+    if count > len(shown):
+        yield f"    and {count - len(shown)} more"
 
 
-def _listed(found: Sequence[str]) -> str:
-    more = f" and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
+def _listed(found: Sequence[str], count: int) -> str:
+    more = f" and {count - SHOWN_MAX} more" if count > SHOWN_MAX else ""
     return ", ".join(found[:SHOWN_MAX]) + more
 
 

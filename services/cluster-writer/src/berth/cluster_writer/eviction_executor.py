@@ -62,7 +62,7 @@ ON_NODE_MAX: Final = 10
 DISRUPTION: Final = "DisruptionTarget"
 DISRUPTION_MESSAGES: Final = {
     BY_SCHEDULER: "berth-scheduler: preempting to accommodate a higher priority pod",
-    BY_QUOTA: "berth-scheduler: preempting to give a quota group what is its own",
+    BY_QUOTA: "berth-scheduler: reclaiming quota of its group",
     BY_OWNER: "berth-scheduler: preempting to accommodate an owner of a reservation",
     BY_HAND_OVER: "berth-scheduler: handing over to an owner of the reservation that the pod stands for",
 }

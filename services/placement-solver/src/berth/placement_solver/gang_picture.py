@@ -39,6 +39,17 @@ def _seen(cluster: ClusterView, gang: Gang, *, is_whole: bool) -> GangView:
     reasons = list(refused.reasons) if refused else [lacks] if lacks else []
     last = cluster.queue.last_round(group)
     nominated = {name_ for name_ in gang.children - gang.placed if cluster.book.nominations.of(name_) is not None}
+    members = {
+        "bound": gang.bound,
+        "decided": gang.placed - gang.bound,
+        "nominated": nominated,
+        "waiting": gang.children - gang.placed - nominated - gang.leaving,
+        "leaving": gang.leaving,
+    }
+    victims = leaving_for(cluster, gang)
+    counts = {what: len(each) for what, each in members.items()} | {"victims": len(victims)}
+    if not is_whole:
+        members = {what: set[Name]() for what in members}
     return GangView(
         namespace=namespace,
         name=name,
@@ -52,17 +63,18 @@ def _seen(cluster: ClusterView, gang: Gang, *, is_whole: bool) -> GangView:
         group=group.split(","),
         has_begun=gang.has_begun,
         children=len(gang.children),
-        bound=_on_nodes(cluster, gang.bound),
-        decided=_on_nodes(cluster, gang.placed - gang.bound),
-        nominated=_on_nodes(cluster, nominated),
-        waiting=_named(gang.children - gang.placed - nominated - gang.leaving),
-        leaving=_named(gang.leaving),
+        counts=counts,
+        bound=_on_nodes(cluster, members["bound"]),
+        decided=_on_nodes(cluster, members["decided"]),
+        nominated=_on_nodes(cluster, members["nominated"]),
+        waiting=_named(members["waiting"]),
+        leaving=_named(members["leaving"]),
         domain=domain_of(cluster, gang),
         slots=list(slots_of(cluster, gang)) if is_whole else [],
         rounds=max((each.tries for each in waiting), default=0),
         last_round_s=round(max(0.0, cluster.now - last), 1) if last is not None else -1.0,
-        victims=leaving_for(cluster, gang)[:MEMBERS_MAX],
-        displaced_by=displacing(cluster, gang)[:MEMBERS_MAX],
+        victims=victims[:MEMBERS_MAX] if is_whole else [],
+        displaced_by=displacing(cluster, gang)[: MEMBERS_MAX if is_whole else 1],
         reasons=[] if outcome == "bound" else reasons,
         problems=cluster.gangs.problems(gang.id),
     )
