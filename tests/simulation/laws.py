@@ -23,7 +23,7 @@ LAWS: Final = {
     "epochs": "no epoch is raised for nothing",
     "alarms": "the auditor raises no false alarm",
     "endings": "no placement is said to have ended that goes on",
-    "told": "no status is written more than 30 times a minute",
+    "told": "no status is written more often than every two seconds",
     "kubelet": "no card goes by minor that kubelet has picked",
     "rights": "nobody needs a right that it does not have",
     "errors": "no error is logged that no fault explains",

@@ -81,6 +81,14 @@ def test_cpus_and_zones_that_were_granted_are_lists() -> None:
             ("refused", "a/b", "no capacity"),
         ),
         (
+            event.PlacementUnschedulable(namespace="", name="nightly", uid="u", message="no capacity"),
+            ("refused     reservation/nightly  no capacity",),
+        ),
+        (event.PlacementDecided(plan="p", pods=["/r"], nodes=["n"], took_ms=3.0), ("reservation/r on n",)),
+        (event.EvictionSent(**{**EVICTION, "beneficiary": "/quota:tree:team"}), ("for quota tree/team",)),
+        (event.EvictionSent(**{**EVICTION, "beneficiary": "/quota::team"}), ("for quota team",)),
+        (event.EvictionSent(**{**EVICTION, "beneficiary": "/nightly"}), ("for reservation/nightly",)),
+        (
             event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),
             ("withdrawn", "a/b", "gone"),
         ),

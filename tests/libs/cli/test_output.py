@@ -37,5 +37,9 @@ def test_columns_are_aligned() -> None:
     assert columns([]) == []
 
 
+def test_one_long_name_pushes_no_column_out_of_sight() -> None:
+    assert columns([("a", "1"), ("b" * 253, "22")]) == ["a  1", "b" * 253 + "  22"]
+
+
 def test_a_pipe_is_not_live() -> None:
     assert not is_live(io.StringIO())

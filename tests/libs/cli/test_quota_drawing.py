@@ -73,7 +73,8 @@ ANSWER = QuotaAnswer(
 
 def test_a_tree_with_its_figures_and_reasons() -> None:
     assert drawn(ANSWER, "", 100) == [
-        "tree (default)  shares out 12 cpu",
+        "tree (default)",
+        "  shares out 12 cpu",
         "  company",
         "         USED  RUNTIME  MIN  MAX  ASKED FOR",
         "    cpu     9       12   16   16         14",
@@ -94,6 +95,16 @@ def test_a_tree_with_its_figures_and_reasons() -> None:
         "    cpu     0        -    -    1          0",
         "    metadata.labels[parent]: quota 'x' does not exist",
     ]
+
+
+def test_each_tree_is_headed_once_and_tells_all_that_it_shares_out() -> None:
+    """Groups that belong to no tree come after all others."""
+    groups = [QuotaStanding(tree=tree, name=name) for tree, name in (("", "a"), ("t", "b"), ("", "lost"))]
+    totals = {"": {f"example.com/resource-{n:02}": 1000 for n in range(12)}}
+    lines = drawn(QuotaAnswer(ready=True, totals=totals, groups=groups), "", 60)
+    assert [line for line in lines if line.startswith("tree")] == ["tree (default)", "tree t"]
+    assert "example.com/resource-06" in " ".join(lines)
+    assert max(map(len, lines)) <= 60
 
 
 def test_nobody_is_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.contracts import names
+from berth.contracts.base import Problem
 from berth.contracts.kube import LabelSelector, ReservationOwner, Taint
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.reservation import ReservedCapacity
@@ -146,13 +147,33 @@ def test_a_reservation_with_all_who_have_to_do_with_it(run) -> None:
         "holds": "cpu 4",
         "in use": "cpu 1",
         "left": "cpu 1",
-        "lent to": "1",
+        "lent to": "1 borrower",
         "waiting": "1",
         "window": "2026-01-01T00:00:00Z to 2026-01-01T02:00:00Z, of schedule nightly",
         "costs": "cpu 8 hours",
     }
     listed = ask(run, "reservations", "")
-    assert listed.pods == {"r": "Available on n0, cpu 1 of 4, 1 users, 1 borrowers"}
+    assert listed.pods == {"r": "Available on n0, cpu 1 of 4, 1 user, 1 borrower"}
+
+
+def test_a_bound_pod_is_told_of_the_reservation_that_took_it_over(run) -> None:
+    """Its own decision was made before and names none."""
+    seen = reserve(run, cpu=2000)
+    note = f'{{"name":"{seen.name}","uid":"{seen.uid}"}}'
+    taken = pod("p").requests(cpu=1000).label("own", "r").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, note)
+    run.pod(taken.on("n0"))
+    told = ask(run, "pod", "p", "default")
+    assert (told.outcome, told.reservation) == ("bound", "r")
+
+
+def test_what_is_wrong_with_a_reservation_is_told_with_it_and_in_the_list(run) -> None:
+    """Also what only its manager says, such as that it does not grow."""
+    problem = Problem(field="metadata.annotations[x]", message="is more than it holds")
+    reserve(run, problems=[problem])
+    assert ask(run, "pod", "r").problems == [problem]
+    listed = ask(run, "reservations", "")
+    assert listed.pods == {"r": "Available on n0, cpu 0 of 3, 0 users, metadata.annotations[x]: is more than it holds"}
+    assert listed.message == "1 Reservation"
 
 
 def test_a_pod_that_waits_is_told_who_will_pay(run) -> None:

@@ -1,9 +1,12 @@
-"""How often services write the status of an object: 30 times a minute at most, beside its phases."""
+"""How often services write the status of an object: once in two seconds, beside its phases.
+
+What a fault has held up lands together, behind a silence of as long. So an object saves up a write for each two seconds
+without one, and each write takes one: who writes more often has none left, whatever happened before.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.simulation.harness import Harness
 
@@ -12,11 +15,21 @@ from berth.simcluster.store.collection import DELETED
 
 KINDS: Final = frozenset({"reservations", "reservationschedules", "podgroups", "elasticquotas"})
 """Those whose status is Berth's to write."""
-WINDOW_S: Final = 60.0
-HELD_UP: Final = 15
-"""Writes of the half minute before that a fault may have held up: they land together."""
-WRITES_MAX: Final = 31 + HELD_UP
-"""In a minute, the first and the last moment of which both count."""
+PAUSE_S: Final = 2.0
+SPARE: Final = 3.0
+"""Writes that an object begins with: requests differ in how long they take, and who starts anew writes at once."""
+SAVED_MAX: Final = 16.0
+"""Half a minute's."""
+
+
+class _Account(NamedTuple):
+    """Writes that are left, as of a moment."""
+
+    left: float
+    at_s: float
+
+    def at(self, now_s: float) -> float:
+        return min(SAVED_MAX, self.left + (now_s - self.at_s) / PAUSE_S)
 
 
 class StatusWrites:
@@ -25,7 +38,7 @@ class StatusWrites:
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
         self._shown: dict[str, dict[str, Any]] = {}
-        self._at: dict[str, deque[float]] = {}
+        self._accounts: dict[str, _Account] = {}
         self.too_often: list[str] = []
         """Objects that were written more often."""
         harness.kube.store.listen(self._stored)
@@ -36,19 +49,17 @@ class StatusWrites:
         uid, status = event.obj.uid, event.obj.data.get("status") or {}
         if event.kind == DELETED:
             self._shown.pop(uid, None)
-            self._at.pop(uid, None)
+            self._accounts.pop(uid, None)
             return
         before = self._shown.get(uid)
         self._shown[uid] = status
         if before is None or before == status or before.get("phase") != status.get("phase"):
             return
         self._harness.observer.verdicts.judged("told")
-        now = self._harness.world.now
-        times = self._at.setdefault(uid, deque())
-        times.append(now)
-        while times[0] <= now - WINDOW_S:
-            times.popleft()
-        if len(times) > WRITES_MAX:
-            text = f"{event.resource.plural} {event.obj.meta['name']}: {len(times)} writes of its status"
-            self.too_often.append(f"{text} in the minute until {now:.1f} s")
-            times.clear()
+        now_s = self._harness.world.now
+        left = self._accounts.get(uid, _Account(SPARE, now_s)).at(now_s) - 1.0
+        if left < 0.0:
+            text = f"{event.resource.plural} {event.obj.meta['name']}: its status is written more often than every"
+            self.too_often.append(f"{text} {PAUSE_S:.0f} s, at {now_s:.1f} s")
+            left = SPARE
+        self._accounts[uid] = _Account(left, now_s)

@@ -15,6 +15,7 @@ from berth.contracts.ledger import Grant
 from berth.resources.amounts import format_amount
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.records.resource_status import cpus_of
+from berth.transaction.revocations import group_of
 
 PODS_SHOWN = 3
 
@@ -73,8 +74,21 @@ def reason_line(reason: Reason) -> str:
     return f"{where}{reason.message}{field}"
 
 
+def _named(message: Any) -> str:
+    return _called(f"{message.namespace}/{message.name}")
+
+
+def _called(name: str) -> str:
+    """A pod by `namespace/name`; a Reservation, or a group that gives back, by what it is: it has no namespace."""
+    space, _, rest = name.partition("/")
+    if space or not rest:
+        return name
+    group = group_of(("", rest))
+    return f"quota {'/'.join(filter(None, group))}" if group else f"reservation/{rest}"
+
+
 def _decided(message: event.PlacementDecided) -> str:
-    placed = [f"{pod} on {node}" for pod, node in zip(message.pods, message.nodes, strict=False)]
+    placed = [f"{_called(pod)} on {node}" for pod, node in zip(message.pods, message.nodes, strict=False)]
     shown = ", ".join(placed[:PODS_SHOWN]) + (", ..." if len(placed) > PODS_SHOWN else "")
     gang = f"gang {message.gang}  " if message.gang else ""
     return (
@@ -83,7 +97,7 @@ def _decided(message: event.PlacementDecided) -> str:
 
 
 def _bound(message: event.PlacementBound) -> str:
-    facts = [f"{message.namespace}/{message.name}", message.node]
+    facts = [_named(message), message.node]
     facts += [text for text in (grants_text(all_of(message.grants, message.devices)),) if text]
     facts += [
         f"{what} {name}"
@@ -99,20 +113,20 @@ def _bound(message: event.PlacementBound) -> str:
 
 
 def _ended(message: event.PlacementEnded) -> str:
-    return f"{'ended':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+    return f"{'ended':<12}{_named(message)}  {message.node}  {message.reason}"
 
 
 def _failed(message: event.PlacementFailed) -> str:
-    return f"{'withdrawn':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+    return f"{'withdrawn':<12}{_named(message)}  {message.node}  {message.reason}"
 
 
 def _refused(message: event.PlacementUnschedulable) -> str:
-    return f"{'refused':<12}{message.namespace}/{message.name}  {message.message}"
+    return f"{'refused':<12}{_named(message)}  {message.message}"
 
 
 def _nominated(message: event.PlacementNominated) -> str:
     victims = ", ".join(f"{each.namespace}/{each.name}" for each in message.victims)
-    return f"{'nominated':<12}{message.namespace}/{message.name}  {message.node}  once {victims} left"
+    return f"{'nominated':<12}{_named(message)}  {message.node}  once {victims} left"
 
 
 def _eviction(
@@ -120,12 +134,12 @@ def _eviction(
 ) -> str:
     what = _EVICTIONS[type(message)]
     why = getattr(message, "message", "")
-    line = f"{what:<12}{message.namespace}/{message.name}  {message.node}  for {message.beneficiary}"
+    line = f"{what:<12}{_named(message)}  {message.node}  for {_called(message.beneficiary)}"
     return f"{line}  {why}" if why else line
 
 
 def _given_up(message: event.NominationWithdrawn) -> str:
-    return f"{'given up':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+    return f"{'given up':<12}{_named(message)}  {message.node}  {message.reason}"
 
 
 def _epoch(message: event.EpochRaised) -> str:

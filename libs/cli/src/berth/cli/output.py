@@ -16,6 +16,8 @@ from rich.text import Text
 
 WIDTH_MAX = 100
 PIPED_WIDTH = 65_536
+ALIGNED_MAX = 60
+"""A longer cell is not aligned to: one long name does not push all others out of sight."""
 _COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2}
 
 
@@ -73,11 +75,14 @@ def painted(text: str, colour: str) -> str:
 def columns(
     rows: Iterable[Sequence[str]], *, indent: str = "", gap: str = "  ", right: Sequence[int] = ()
 ) -> list[str]:
-    """Rows as lines with aligned columns; those in `right` are aligned to the right."""
+    """Rows as lines with aligned columns; those in `right` are aligned to the right. Long cells stand out."""
     table = [list(row) for row in rows]
     if not table:
         return []
-    widths = [max(len(row[i]) for row in table if i < len(row)) for i in range(max(map(len, table)))]
+    widths = [
+        max((len(row[i]) for row in table if i < len(row) and len(row[i]) <= ALIGNED_MAX), default=0)
+        for i in range(max(map(len, table)))
+    ]
     lines = []
     for row in table:
         cells = [

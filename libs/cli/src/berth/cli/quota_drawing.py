@@ -20,10 +20,11 @@ def drawn(answer: QuotaAnswer, asked: str, columns_max: int) -> list[str]:
     if not answer.groups:
         return [f"there is no quota group {asked}" if asked else "there are no quota groups"]
     lines: list[str] = [] if answer.ready else ["quota-manager has not seen everything yet: figures may be too low"]
-    for tree, groups in groupby(answer.groups, key=lambda group: group.tree):
+    for tree, groups in groupby(sorted(answer.groups, key=lambda group: group.tree), key=lambda group: group.tree):
         total = answer.totals.get(tree, {})
         has = ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in sorted(total.items()) if amount)
-        lines.append(f"tree {tree or '(default)'}  {'shares out ' + has if has else 'has nothing to share out'}")
+        lines.append(f"tree {tree or '(default)'}")
+        lines += wrapped(f"shares out {has}" if has else "has nothing to share out", indent="  ", width=columns_max)
         for group in groups:
             lines += _group(group, answer, columns_max)
     if answer.left_out:

@@ -9,6 +9,7 @@ from typing import Final
 from berth.contracts.gang_question import GangAnswer, GangQuestion, GangView
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
+from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_gathered import domain_of, slots_of
 from berth.transaction.claims import Name
 
@@ -108,11 +109,6 @@ def displacing(cluster: ClusterView, gang: Gang) -> list[str]:
             for beneficiary in cluster.beneficiaries.of(name, cluster.book)
         }
     )
-
-
-def text_of(name: Name) -> str:
-    """How answers call a pod, or a Reservation (its namespace is empty)."""
-    return f"{name[0]}/{name[1]}" if name[0] else f"reservation/{name[1]}"
 
 
 def _on_nodes(cluster: ClusterView, members: Iterable[Name]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.cores.make import make_of
 from berth.placement_solver.core.devices.node_rules import NodeRules, node_rules
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.core.words import text_of
 from berth.rules.cpus.cpuset import format_cpuset, read_cpuset
 from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.devices.partitions import HONOR, PREFER

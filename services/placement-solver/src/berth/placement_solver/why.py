@@ -11,9 +11,17 @@ from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import OTHERS, listed_victims
-from berth.placement_solver.why_reserved import facts_of, holders_of, lenders_of, of_reservations, steps_of
+from berth.placement_solver.why_reserved import (
+    facts_of,
+    holders_of,
+    lenders_of,
+    of_reservations,
+    problems_of,
+    steps_of,
+    used_by,
+)
 from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
@@ -30,7 +38,11 @@ def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     if not isinstance(seen, Reservation):
         return found
     return msgspec.structs.replace(
-        found, kind="reservation", pods=holders_of(cluster, seen), facts=facts_of(cluster, seen)
+        found,
+        kind="reservation",
+        pods=holders_of(cluster, seen),
+        facts=facts_of(cluster, seen),
+        problems=problems_of(cluster, seen),
     )
 
 
@@ -52,12 +64,14 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         facts.update(node=seen.node, plan=seen.plan)
         if claim is not None:
             facts.update(devices=as_devices(claim.grants), grants=list(claim.grants), quota=claim.quota)
+            facts.update(reservation=used_by(cluster, claim))
         if held is not None and held.decision.uid == seen.uid:
             facts.update(
-                reservation=held.decision.reservation, gang=held.decision.gang.name if held.decision.gang else ""
+                reservation=facts.get("reservation") or held.decision.reservation,
+                gang=held.decision.gang.name if held.decision.gang else "",
             )
         facts.update(facts=lenders_of(cluster, name))
-        ended = isinstance(seen, Pod) and seen.phase in FINISHED_PHASES
+        ended = seen.phase in FINISHED_PHASES
         heirs = ", ".join(map(text_of, sorted(cluster.beneficiaries.of(name, cluster.book))))
         more = ", and has ended" if ended else f", and is to leave for {heirs}" if heirs else ""
         return _with(base, "bound", f"bound to {seen.node}{more}", **facts)

@@ -11,7 +11,8 @@ from berth.contracts.quota import QuotaGroup
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
-from berth.placement_solver.gang_picture import displacing, leaving_for, outcome_of, text_of
+from berth.placement_solver.core.words import text_of
+from berth.placement_solver.gang_picture import displacing, leaving_for, outcome_of
 from berth.placement_solver.why_gathered import network_facts
 from berth.placement_solver.why_load import load_of, load_problems
 from berth.resources.amounts import format_amount

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from berth.contracts.base import Reason
+from berth.contracts.base import Problem, Reason
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.reserved import Offer
 from berth.placement_solver.core.reserved_choice import usable
-from berth.placement_solver.gang_picture import text_of
+from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import PODS_MAX
 from berth.resources.amounts import format_amount
 from berth.rules.node_fit import TOO_MANY_PODS
@@ -100,6 +100,18 @@ def lenders_of(cluster: ClusterView, name: Name) -> dict[str, str]:
     return {"borrows of": "; ".join(f"{loan.reservation}: {_texts(loan.amounts) or 'devices'}" for loan in loans)}
 
 
+def used_by(cluster: ClusterView, claim: Claim) -> str:
+    """The name of the Reservation that a holder draws on, also where that has taken it over; empty: of none."""
+    uid = claim.reservation
+    return next((seen.name for seen in cluster.book.reservations.values() if seen.uid == uid), "") if uid else ""
+
+
+def problems_of(cluster: ClusterView, seen: Reservation) -> list[Problem]:
+    """What cannot be used of the object, by who reads it first and by who publishes its capacity."""
+    known = cluster.reservations.known.get(seen.uid)
+    return [*seen.problems, *(each for each in (known.capacity.problems if known else ()) if each not in seen.problems)]
+
+
 def holders_of(cluster: ClusterView, seen: Reservation) -> dict[str, str]:
     """The pods that hold something out of a Reservation, and those that wait for it."""
     found: dict[Name, str] = {}
@@ -123,7 +135,7 @@ def facts_of(cluster: ClusterView, seen: Reservation) -> dict[str, str]:
         "holds": _texts(held),
         "in use": _texts(holder.used) if holder is not None else "",
         "left": _texts(holder.offered.amounts) if holder is not None else "",
-        "lent to": str(len(holder.loans)) if holder is not None and holder.loans else "",
+        "lent to": _counted(len(holder.loans), "borrower") if holder is not None and holder.loans else "",
         "waiting": str(sum(1 for _ in _waiting(cluster, seen)) or ""),
         "priority": str(seen.template.priority) if seen.is_priority_set else "",
     }
@@ -143,7 +155,7 @@ def of_reservations(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         name="",
         outcome="known",
         mine=True,
-        message=f"{len(listed)} Reservations" + (f", {PODS_MAX} are shown" if len(listed) > PODS_MAX else ""),
+        message=_counted(len(listed), "Reservation") + (f", {PODS_MAX} are shown" if len(listed) > PODS_MAX else ""),
         pods={seen.name: _line(cluster, seen) for seen in listed[:PODS_MAX]},
     )
 
@@ -151,16 +163,18 @@ def of_reservations(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
 def _line(cluster: ClusterView, seen: Reservation) -> str:
     holder = cluster.capacity.reserved.get(seen.uid)
     parts = [f"{seen.phase or 'Pending'} on {seen.node}" if seen.node else seen.phase or "Pending"]
+    problem = next((f"{each.field}: {each.message}" for each in problems_of(cluster, seen)), "")
     if holder is None:
-        return f"{parts[0]}, {_texts(seen.allocatable or seen.template.requests)}"
+        holds = _texts(seen.allocatable or seen.template.requests)
+        return ", ".join(filter(None, (parts[0], holds, problem)))
     uses = [
         f"{_text(name, holder.used.get(name, 0))} of {format_amount(name, amount)}"
         for name, amount in sorted(holder.claim.amounts.items())
     ]
-    parts += [*uses, f"{len(holder.users)} users"]
+    parts += [*uses, _counted(len(holder.users), "user")]
     if holder.loans:
-        parts.append(f"{len(holder.loans)} borrowers")
-    return ", ".join(parts)
+        parts.append(_counted(len(holder.loans), "borrower"))
+    return ", ".join([*parts, *filter(None, (problem,))])
 
 
 def _waiting(cluster: ClusterView, seen: Reservation) -> Iterator[Pod]:
@@ -177,6 +191,10 @@ def _waiting(cluster: ClusterView, seen: Reservation) -> Iterator[Pod]:
 
 def _loan(claim: Claim, uid: str) -> str:
     return "; ".join(_texts(loan.amounts) or "devices" for loan in claim.loans if loan.reservation_uid == uid)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _texts(amounts: Mapping[str, int]) -> str:

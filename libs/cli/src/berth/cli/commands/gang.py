@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.bus import Bus, BusError
-from berth.cli.asking import ask_solvers
+from berth.bus import Bus
+from berth.cli.asking import ask_replicas, nobody, on_bus
 from berth.cli.bus_options import BusOptions
-from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.gang_lines import drawn, table
 from berth.cli.output import width
-from berth.cli.program import program
 from berth.contracts.gang_question import GangAnswer, GangQuestion, GangView
 from berth.contracts.subjects import question_subject
 
@@ -33,7 +31,7 @@ def question_of(name: str, namespace: str | None) -> GangQuestion:
 
 async def ask_gangs(bus: Bus, question: GangQuestion) -> GangAnswer | None:
     """What all solvers answer, each gang by the one that decides it; None when none answers."""
-    answers = await ask_solvers(bus, SUBJECT, question, GangAnswer)
+    answers = await ask_replicas(bus, SUBJECT, question, GangAnswer)
     if not answers:
         return None
     found: dict[tuple[str, str], GangView] = {}
@@ -45,13 +43,9 @@ async def ask_gangs(bus: Bus, question: GangQuestion) -> GangAnswer | None:
 async def gang(name: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
     """Print the gang, EXIT_BAD when it has not begun or is not known; or all of them."""
     question = question_of(name, namespace)
-    async with connected(bus) as link:
-        try:
-            answer = await ask_gangs(link, question)
-        except BusError as error:
-            raise CliError(f"the bus does not answer: {error}") from error
+    answer = await on_bus(bus, lambda link: ask_gangs(link, question))
     if answer is None:
-        raise CliError(f"no placement-solver answers; `{program()} status` shows what is running")
+        raise nobody("placement-solver")
     if as_json:
         print(msgspec.json.encode(answer).decode())
     elif not question.name:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.bus import Bus, BusError
-from berth.cli.asking import ask_solvers
+from berth.bus import Bus
+from berth.cli.asking import ask_replicas, nobody, on_bus
 from berth.cli.bus_options import BusOptions
-from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.node_drawing import drawn
 from berth.cli.output import width
-from berth.cli.program import program
 from berth.contracts.question import NodeAnswer, NodeQuestion
 from berth.contracts.subjects import question_subject
 
@@ -21,7 +19,7 @@ KNOWN = "known"
 
 async def ask_node(bus: Bus, name: str) -> NodeAnswer | None:
     """The answer of a solver, one that knows the node if there is one; None when none answers."""
-    answers = await ask_solvers(bus, SUBJECT, NodeQuestion(name=name), NodeAnswer)
+    answers = await ask_replicas(bus, SUBJECT, NodeQuestion(name=name), NodeAnswer)
     return min(answers, key=lambda answer: answer.outcome != KNOWN, default=None)
 
 
@@ -30,13 +28,9 @@ async def node(name: str, *, bus: BusOptions, as_json: bool) -> int:
     asked = name.removeprefix("node/")
     if not asked or "/" in asked:
         raise CliError(f"{name!r} is not the name of a node")
-    async with connected(bus) as link:
-        try:
-            answer = await ask_node(link, asked)
-        except BusError as error:
-            raise CliError(f"the bus does not answer: {error}") from error
+    answer = await on_bus(bus, lambda link: ask_node(link, asked))
     if answer is None:
-        raise CliError(f"no placement-solver answers; `{program()} status` shows what is running")
+        raise nobody("placement-solver")
     if as_json:
         print(msgspec.json.encode(answer).decode())
     else:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.bus import Bus, BusError
-from berth.cli.asking import ask_solvers
+from berth.bus import Bus
+from berth.cli.asking import ask_replicas, nobody, on_bus
 from berth.cli.bus_options import BusOptions
-from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.output import width
-from berth.cli.program import program
 from berth.cli.quota_drawing import drawn
 from berth.contracts.quota_question import QuotaAnswer, QuotaQuestion
 from berth.contracts.subjects import question_subject
@@ -20,7 +18,7 @@ SUBJECT = question_subject("quota-manager", "quota")
 
 async def ask_quotas(bus: Bus, name: str) -> QuotaAnswer | None:
     """The answer of a replica, one that has seen everything if there is one; None when none answers."""
-    answers = await ask_solvers(bus, SUBJECT, QuotaQuestion(name=name), QuotaAnswer)
+    answers = await ask_replicas(bus, SUBJECT, QuotaQuestion(name=name), QuotaAnswer)
     return max(answers, key=lambda answer: (answer.ready, len(answer.groups)), default=None)
 
 
@@ -29,13 +27,9 @@ async def quota(name: str, *, bus: BusOptions, as_json: bool) -> int:
     asked = name.removeprefix("quota/")
     if "/" in asked:
         raise CliError(f"{name!r} is not the name of a quota group: write it without its tree or namespace")
-    async with connected(bus) as link:
-        try:
-            answer = await ask_quotas(link, asked)
-        except BusError as error:
-            raise CliError(f"the bus does not answer: {error}") from error
+    answer = await on_bus(bus, lambda link: ask_quotas(link, asked))
     if answer is None:
-        raise CliError(f"no quota-manager answers; `{program()} status` shows what is running")
+        raise nobody("quota-manager")
     if as_json:
         print(msgspec.json.encode(answer).decode())
     else:

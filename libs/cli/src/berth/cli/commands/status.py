@@ -7,10 +7,10 @@ import time
 
 import msgspec
 
-from berth.bus import Bus, BusError
+from berth.bus import Bus
+from berth.cli.asking import on_bus
 from berth.cli.bus_options import BusOptions
-from berth.cli.connect import connected
-from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.errors import EXIT_BAD, EXIT_OK
 from berth.cli.facts import fact_texts
 from berth.cli.output import WIDTH_MAX, columns, width, wrapped
 from berth.cli.stack.services import IN_CLUSTERS, SERVICES
@@ -67,11 +67,7 @@ def problems_of(services: dict[str, list[StatusAnswer]]) -> list[str]:
 
 async def status(*, bus: BusOptions, as_json: bool) -> int:
     """Print the table; EXIT_BAD when something is missing."""
-    async with connected(bus) as link:
-        try:
-            services = await ask_status(link)
-        except BusError as error:
-            raise CliError(f"the bus does not answer: {error}") from error
+    services = await on_bus(bus, ask_status)
     problems = problems_of(services)
     if as_json:
         flat = [answer for answers in services.values() for answer in answers]

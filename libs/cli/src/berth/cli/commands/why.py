@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from berth.bus import Bus, BusError, Denied
-from berth.cli.asking import ask_solvers
+from berth.bus import Bus, Denied
+from berth.cli.asking import ask_replicas, nobody, on_bus
 from berth.cli.bus_options import BusOptions
-from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.lines import held_lines, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
-from berth.cli.program import program
 from berth.contracts.grants import all_of
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
@@ -53,7 +51,7 @@ def question_of(about: str, namespace: str | None) -> WhyQuestion:
 
 async def ask_why(bus: Bus, question: WhyQuestion) -> WhyAnswer | None:
     """The best answer of all solvers; None when none answers."""
-    answers = await ask_solvers(bus, SUBJECT, question, WhyAnswer)
+    answers = await ask_replicas(bus, SUBJECT, question, WhyAnswer)
     return min(answers, key=_rank, default=None)
 
 
@@ -65,14 +63,13 @@ def _rank(answer: WhyAnswer) -> tuple[bool, int]:
 async def why(about: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
     """Print the answer; EXIT_BAD when the pod or gang has no node, or nobody knows what was asked about."""
     question = question_of(about, namespace)
-    async with connected(bus) as link:
-        try:
-            answer = await ask_why(link, question)
-            past, unread = await _past(link, question)
-        except BusError as error:
-            raise CliError(f"the bus does not answer: {error}") from error
+
+    async def ask(link: Bus) -> tuple[WhyAnswer | None, list[Past], str]:
+        return await ask_why(link, question), *await _past(link, question)
+
+    answer, past, unread = await on_bus(bus, ask)
     if answer is None:
-        raise CliError(f"no placement-solver answers; `{program()} status` shows what is running")
+        raise nobody("placement-solver")
     if as_json:
         print(msgspec.json.encode({**msgspec.to_builtins(answer), "past": [each.json() for each in past]}).decode())
     else:

@@ -1,10 +1,11 @@
-"""Lists and amounts in sentences."""
+"""Lists, amounts and names in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from berth.resources.amounts import Amounts, format_amount
+from berth.transaction.claims import Name
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -15,3 +16,8 @@ def listed(parts: Sequence[str]) -> str:
 def amounts_listed(amounts: Amounts) -> list[str]:
     """`2 cpu`, `1Gi memory`, ..."""
     return [f"{format_amount(name, amount)} {name}" for name, amount in amounts.items()]
+
+
+def text_of(name: Name) -> str:
+    """How answers call a pod, or a Reservation (its namespace is empty)."""
+    return f"{name[0]}/{name[1]}" if name[0] else f"reservation/{name[1]}"

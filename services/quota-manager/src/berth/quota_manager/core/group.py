@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from berth.contracts import names
-from berth.resources.amounts import Amounts
+from berth.resources.amounts import Amounts, format_amount
 from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.bounded_json import annotation_field
 
@@ -105,6 +105,7 @@ def _below(promised: Amounts, ceiling: Amounts, owner: str, problems: list[Probl
                 problems.append(Problem(owner, f"spec.min[{name}]", "is not named in spec.max; it is ignored"))
             continue
         if amount > limit:
-            problems.append(Problem(owner, f"spec.min[{name}]", f"is above spec.max ({limit}); the max is used"))
+            above = f"is above spec.max ({format_amount(name, limit)}); the max is used"
+            problems.append(Problem(owner, f"spec.min[{name}]", above))
         kept[name] = min(amount, limit)
     return kept
