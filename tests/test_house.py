@@ -451,7 +451,8 @@ def test_manifests_in_documents_use_names_that_are_known() -> None:
     known = {value for name, value in vars(names).items() if name.isupper()}
     manifests = [yaml.safe_load(block) for path in DOCUMENTS for block in blocks(path, "yaml")]
     pods = [manifest for manifest in manifests if manifest["kind"] == "Pod"]
-    assert {each["kind"] for each in manifests} <= {"Pod", "KubeSchedulerConfiguration", "ReservationSchedule"}
+    kinds = {each["kind"] for each in manifests}
+    assert kinds <= {"Pod", "ConfigMap", "KubeSchedulerConfiguration", "ReservationSchedule"}
     assert pods
     for manifest in pods:
         assert manifest["spec"]["schedulerName"] == names.SCHEDULER_NAME

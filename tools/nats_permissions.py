@@ -69,13 +69,14 @@ PARTS = {
         owns=(buckets.RESERVATION,),
         leases=("reservation-manager",),
     ),
-    "slo-manager": Part(follows=(buckets.STATE,), owns=(buckets.SLO,), leases=("slo-manager",)),
+    "slo-manager": Part(follows=(buckets.STATE, buckets.METRICS), owns=(buckets.SLO,), leases=("slo-manager",)),
     "placement-solver": Part(
         follows=(
             buckets.STATE,
             buckets.INVENTORY,
             buckets.QUOTA,
             buckets.RESERVATION,
+            buckets.SLO,
             buckets.LEDGER,
             buckets.LEASE,
             buckets.METRICS,

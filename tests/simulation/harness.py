@@ -47,6 +47,7 @@ GARBAGE: Final = b'{"node": 7'
 LEDGER: Final = f"KV_{buckets.LEDGER}"
 QUOTA: Final = f"KV_{buckets.QUOTA}"
 STATE: Final = f"KV_{buckets.STATE}"
+SLO: Final = f"KV_{buckets.SLO}"
 RESTART_S: Final = (0.5, 4.0)
 SKEW_S: Final = 2.0
 QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
@@ -77,11 +78,11 @@ class Nats(SimNats):
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
-        """See `SimNats.add_stream`; what LEDGER, STATE and QUOTA store is shown to the observer."""
+        """See `SimNats.add_stream`; what LEDGER, STATE, QUOTA and SLO store is shown to the observer."""
         super().add_stream(stream)
         if stream.name == buckets.COMMANDS:
             self._hear_commands(stream)
-        if stream.name not in (LEDGER, STATE, QUOTA):
+        if stream.name not in (LEDGER, STATE, QUOTA, SLO):
             return
         tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
         observer, world, is_ledger = self.observer, self.world, stream.name == LEDGER
@@ -100,6 +101,8 @@ class Nats(SimNats):
                     self.begun.setdefault(observer.view.epoch.epoch, world.now)
                 elif stream.name == QUOTA:
                     observer.quota(key, each.data, deleted)
+                elif stream.name == SLO:
+                    observer.slo(key, each.data, deleted)
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)

@@ -56,6 +56,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "taken over",
         "windows",
     ),
+    "lending": ("lent",),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

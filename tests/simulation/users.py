@@ -38,6 +38,7 @@ PATHS: Final = {
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "ClusterNetworkTopology": Path("scheduling.koordinator.sh", "v1alpha1", "clusternetworktopologies", "", ""),
     "ReservationSchedule": Path("scheduling.berth.sh", "v1alpha1", "reservationschedules", "", ""),
+    "NodeMetric": Path("slo.koordinator.sh", "v1alpha1", "nodemetrics", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
     "NodeResourceTopology": Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", ""),
     "ReplicaSet": Path("apps", "v1", "replicasets", NAMESPACE, ""),

@@ -7,6 +7,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from berth.bus.port import Message
 from berth.cluster_writer.cluster_view import ClusterView
@@ -19,6 +20,7 @@ from berth.contracts.command import (
     ApplyObject,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -49,6 +51,8 @@ def subject_of(command):
             return subjects.command_subject("patch", "nodes", command.name)
         case AnnotateNode():
             return subjects.command_subject("annotate", "nodes", command.name)
+        case OfferNode():
+            return subjects.command_subject("offer", "nodes", command.name)
         case ApplyObject():
             plural = command.api.rpartition("/")[2] or "nodeslos"
             names = [command.namespace, command.name] if command.namespace else [command.name]
@@ -206,6 +210,35 @@ async def test_a_node_gets_resources_and_labels(desk, api):
     assert "x/gpu" not in api.store.get(path).body.decode()
     await desk.send(PatchNode(name="n", uid="another", labels={"a": "c"}))
     assert '"a":"b"' in api.store.get(path).body.decode()
+
+
+async def test_a_node_shows_what_it_lends_in_one_write(desk, api):
+    node = api.node("n")
+    path = Path("", "v1", "nodes", "", "n")
+    note, batch = names.ANNOTATION_ORIGIN_ALLOCATABLE, names.BATCH_CPU
+
+    def shown():
+        found = json.loads(api.store.get(path).body)
+        status, meta = found["status"], found["metadata"]
+        version = int(meta["resourceVersion"])
+        return (
+            status["capacity"].get(batch),
+            status["allocatable"].get(batch),
+            (meta.get("annotations") or {}).get(note),
+            version,
+        )
+
+    version = shown()[-1]
+    await desk.send(OfferNode(name="n", uid=node.uid, resources={batch: "5k"}, annotations={note: "{}"}))
+    assert shown() == ("5k", "5k", "{}", version + 1)
+    await desk.send(OfferNode(name="n", uid="another", resources={batch: "6k"}))
+    await desk.send(OfferNode(name="gone", uid=node.uid, resources={batch: "6k"}))
+    assert shown()[0] == "5k"
+    for wrong in ({"resources": {"cpu": "100"}}, {"annotations": {names.ANNOTATION_RAW_ALLOCATABLE: "{}"}}):
+        with pytest.raises(InvalidMessage, match=next(iter(wrong))):
+            await desk.send(OfferNode(name="n", uid=node.uid, **wrong))
+    await desk.send(OfferNode(name="n", uid=node.uid, resources={batch: None}, annotations={note: None}))
+    assert shown()[:3] == (None, None, None)
 
 
 async def test_a_node_gets_the_annotations_that_are_listed(desk, api):
@@ -371,6 +404,38 @@ async def test_an_object_is_made_then_changed_and_belongs_to_its_owner(desk, api
     assert again["metadata"]["uid"] == made["metadata"]["uid"]
     await desk.send(strategy(70, uid=uid, revision=2))
     assert applied(api) == again
+
+
+METRIC = Path("slo.koordinator.sh", "v1alpha1", "nodemetrics", "", "n")
+
+
+async def test_an_object_is_made_with_its_status(desk, api, uid):
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    metric = ApplyObject(
+        api="slo.koordinator.sh/v1alpha1/nodemetrics",
+        name="n",
+        spec={"metricCollectPolicy": {"reportIntervalSeconds": 60}},
+        status={"updateTime": "2026-01-01T00:00:00Z"},
+        owner=owner,
+        revision=1,
+    )
+    for minute in range(2):
+        status = {"updateTime": f"2026-01-01T00:0{minute}:00Z"}
+        await desk.send(replace(metric, status=status, revision=minute + 1))
+        made = json.loads(api.store.get(METRIC).body)
+        assert made["status"]["updateTime"] == status["updateTime"]
+        assert made["spec"] == metric.spec
+    assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: "berth"}
+
+
+async def test_a_koordlets_metric_is_left_alone(desk, api, uid):
+    body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "n"}, "spec": {}}
+    assert api.store.create(METRIC._replace(name=""), body).status == 201
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    status = {"updateTime": "2026-01-01T00:00:00Z"}
+    api_name = "slo.koordinator.sh/v1alpha1/nodemetrics"
+    await desk.send(ApplyObject(api=api_name, name="n", status=status, owner=owner, revision=1))
+    assert "status" not in json.loads(api.store.get(METRIC).body)
 
 
 async def test_a_request_that_a_newer_one_has_overtaken_is_dropped(desk, api, uid):

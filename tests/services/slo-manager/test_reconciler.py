@@ -16,9 +16,10 @@ from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import ConfigMap, Node, Synced
 from berth.contracts.subjects import named_key, namespaced_key, synced_key
-from berth.runtime import Moment, Outcome, PublishedView
+from berth.runtime import Moment, Outcome
+from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import API, Reconciler
-from berth.slo_manager.views import NODE, StateView
+from berth.slo_manager.views import PodView, Reports, SloView, StateView
 
 MAP = ("berth-system", "slo-controller-config")
 CONFIG = namespaced_key("configmap", *MAP)
@@ -44,12 +45,23 @@ class Bench:
         self.marked: list[str] = []
         self.refused: list[ObjectRefused] = []
         self.view = StateView(MAP, self.marked.append, lambda: self.marked.append("all"))
-        self.published = PublishedView(NODE, NodeSLO, self.marked.append)
+        self.pods = PodView(self.marked.append, lambda: self.marked.append("all"))
+        self.reports = Reports(self.marked.append, lambda: self.marked.append("all"))
+        self.published = SloView(self.marked.append)
         self.begin(sync_objects=sync_objects)
 
     def begin(self, *, sync_objects: bool) -> None:
         self.reconciler = Reconciler(
-            self.view, self.published, config_map=MAP, sync_objects=sync_objects, sync_nodes=self.sync_nodes
+            self.view,
+            self.pods,
+            self.reports,
+            self.published,
+            config_map=MAP,
+            sync_objects=sync_objects,
+            sync_nodes=self.sync_nodes,
+            sync_offers=True,
+            mirror_metrics=False,
+            rules=Rules(),
         )
 
     def node(self, name="n", *, uid="u", **labels) -> None:

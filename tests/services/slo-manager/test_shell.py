@@ -11,11 +11,13 @@ from tests.services.worlds.shell import ShellWorld
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
-from berth.contracts.command import ApplyObject
+from berth.contracts.command import ApplyObject, OfferNode
 from berth.contracts.event import ObjectRefused
-from berth.contracts.slo import NodeSLO
-from berth.contracts.state import ConfigMap, Node
-from berth.contracts.subjects import named_key, namespaced_key
+from berth.contracts.metrics import NodeMetrics, Usage
+from berth.contracts.names import BATCH_CPU, CPU, MEMORY
+from berth.contracts.slo import NodeOffer, NodeSLO
+from berth.contracts.state import ConfigMap, Node, Synced
+from berth.contracts.subjects import named_key, namespaced_key, synced_key
 from berth.slo_manager.settings import SERVICE, Settings
 from berth.slo_manager.shell import Shell, main
 from berth.testing.nats_server import NatsServer
@@ -231,3 +233,42 @@ async def test_somebody_elses_write_is_put_right(world: World) -> None:
     await impostor.drain()
     await eventually(lambda: world.slo.values.keys() == {"node.n"}, what="only what is ours")
     await eventually(lambda: world.slo.values["node.n"] != b"theirs" and world.threshold("n") == 65, what="our word")
+
+
+async def test_what_a_node_lends_follows_the_reports_of_its_agent(world: World) -> None:
+    world.command = OfferNode  # type: ignore[misc]
+    size = {CPU: 10_000, MEMORY: 2**35}
+    world.put(named_key("node", "n"), Node(name="n", uid="uid-n", version=1, capacity=size, allocatable=size))
+    world.put(synced_key("pods"), Synced(kind="pods", version=1, complete=True))
+    world.texts({"colocation-config": json.dumps({"enable": True})})
+    world.complete()
+    key = named_key("node", "n")
+    agent = world.bus.owned(buckets.METRICS, keys=key)
+
+    def report(cpu_milli: int) -> None:
+        used = Usage(cpu_milli=cpu_milli, memory_bytes=2**30)
+        message = NodeMetrics(
+            node="n", measured_at=1.0, interval_s=10.0, memory_total_bytes=2**35, node_usage=used, system_usage=used
+        )
+        agent.put(key, encode(message))
+
+    def offer() -> NodeOffer | None:
+        value = world.slo.values.get(named_key("offer", "n"))
+        return decode(value, NodeOffer) if value else None
+
+    def lends() -> int:
+        found = offer()
+        return found.offers[BATCH_CPU].amount if found is not None and found.offers else -1
+
+    await world.start("one", slo_sync_objects=False, slo_sync_nodes=False)
+    report(1_000)
+    await eventually(lambda: lends() == 0, what="an offer of nothing yet")
+    report(1_500)
+    await eventually(lambda: lends() == 4_500, what="what two reports agree on")
+    await eventually(lambda: len(world.commands) == 1, what="the write")
+    assert world.commands[0].resources[BATCH_CPU] == "4500"
+    await eventually(lambda: (found := offer()) is not None and found.written[BATCH_CPU] == 4_500, what="its record")
+    report(4_000)
+    await eventually(lambda: lends() == 2_000, what="a fall, at once")
+    world.state.delete(named_key("node", "n"))
+    await eventually(lambda: offer() is None, what="the offer goes with its node")

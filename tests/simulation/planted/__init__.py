@@ -15,6 +15,7 @@ from tests.simulation.planted import in_gathers as gathers
 from tests.simulation.planted import in_hooks as hooks
 from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
+from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
@@ -215,6 +216,7 @@ PLANTED: Final[dict[str, Bug]] = {
         inside.partitions_broken,
         run_profiles.CHANGING_CARDS,
     ),
+    "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "beyond the min": Bug(
         "others leave for one whose group's min promises it nothing", in_reclaim.beyond_the_min, run_profiles.LENT_BACK

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, hooked, inside, lenders, mates, owned, picking, shares, volumes
+from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, shares, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -45,6 +45,11 @@ def two_solvers(rng: random.Random) -> Mapping[str, int]:
 def four_solvers(rng: random.Random) -> Mapping[str, int]:
     """Enough of them for several plans to be in the making."""
     return {SOLVER: 4}
+
+
+def with_slo_manager(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work, and nodes that lend."""
+    return {SOLVER: 2, "slo-manager": 1}
 
 
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
@@ -91,6 +96,10 @@ ERAS: Final = replace(
     constants={"berth.bus.leader_watch.LOOK_EVERY_S": 600.0},
 )
 """Only what the owner writes tells its readers of a loss."""
+LENT: Final = replace(
+    SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
+)
+"""Batch pods on nodes of which the use goes up and down."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))

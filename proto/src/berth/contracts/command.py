@@ -31,6 +31,17 @@ class AnnotateNode(Message, frozen=True, kw_only=True, tag="node.annotate.v1"):
     annotations: dict[str, str | None] = {}
 
 
+class OfferNode(Message, frozen=True, kw_only=True, tag="node.offer.v1"):
+    """Have a node show what it lends: `resources` in its status (capacity and allocatable alike) together with
+    `annotations`, in one write; a value of None removes. Only the resources that are lent, and the annotation beside
+    them, are written."""
+
+    name: str
+    uid: str
+    resources: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+
+
 class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
     """Merge annotations and status into an object, by its API path `group/version/plural`.
 
@@ -55,6 +66,7 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     `fields` are those beside metadata and spec, of kinds that have any; such a kind has no spec.
     The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
     object to the next, and the object shows it: a request that arrives after a newer one for the same owner is dropped.
+    `status`: what its status says, by its own door; None: it is not written.
     `labels` and `annotations` are those that the asker decides about; others stay. Of kinds that others write as well
     an object without the label `app.kubernetes.io/managed-by: berth` is another writer's, and left alone.
     """
@@ -68,6 +80,7 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     annotations: dict[str, str] = {}
     fields: dict[str, Any] = {}
     namespace: str = ""
+    status: dict[str, Any] | None = None
 
 
 class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):
@@ -117,4 +130,6 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+Command = (
+    PatchNode | AnnotateNode | OfferNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+)

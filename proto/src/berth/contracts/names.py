@@ -335,6 +335,25 @@ ANNOTATION_CPU_NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-rati
 LABEL_CPU_NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
 """Node: `true` or `false`, before what the configuration says."""
 
+# --- what nodes lend -------------------------------------------------------------------------------------------------
+
+ANNOTATION_COLOCATION_STRATEGY = "node.koordinator.sh/colocation-strategy"
+"""Node: fields of `colocation-config` that hold there, JSON."""
+LABEL_CPU_RECLAIM_RATIO = "node.koordinator.sh/cpu-reclaim-ratio"
+"""Node: the share of its cpu that may be in use, lent parts among it, as a decimal number."""
+LABEL_MEMORY_RECLAIM_RATIO = "node.koordinator.sh/memory-reclaim-ratio"
+"""Node: the same of its memory."""
+LABEL_MID_CPU_RATIO = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
+"""Node: the share of its cpu that is lent to mid pods by the static mode."""
+LABEL_MID_MEMORY_RATIO = "node.koordinator.sh/mid-static-memory-reserved-ratio"
+"""Node: the same of its memory."""
+ANNOTATION_ORIGIN_ALLOCATABLE = "node.koordinator.sh/originExtendedAllocatable"
+"""Node: what it lends to batch work before third parties have taken their part, JSON."""
+ANNOTATION_THIRD_PARTY_ALLOCATIONS = "node.koordinator.sh/thirdPartyAllocations"
+"""Node: what other frameworks (YARN) have taken of it, JSON."""
+LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
+"""What a node lends: worked out from what others leave, and less tomorrow than today."""
+
 # --- which annotations STATE carries ---------------------------------------------------------------------------------
 
 READ_PREFIXES = (

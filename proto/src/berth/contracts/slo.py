@@ -1,4 +1,4 @@
-"""SLO: the quality-of-service strategy of each node, one message per node, written by slo-manager alone."""
+"""SLO: the quality-of-service strategy of each node, and what it lends; written by slo-manager alone."""
 
 from __future__ import annotations
 
@@ -42,3 +42,47 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.set.v1"):
     configured: bool = True
     revision: Integer = 0
     annotations: dict[str, str | None] = {}
+
+
+class Offer(Part, frozen=True, kw_only=True):
+    """What a node lends of one resource: thousandths of a core, or bytes.
+
+    `amount` is exactly the sum of `terms`, by name, as it was worked out when the amount last changed; `inputs` are
+    figures behind them.
+    """
+
+    amount: Integer = 0
+    terms: dict[str, Integer] = {}
+    inputs: dict[str, Integer] = {}
+
+
+class ZoneOffer(Part, frozen=True, kw_only=True):
+    """What of it lies in one NUMA node; each by itself, so that their sum need not be the node's."""
+
+    zone: Integer
+    amounts: dict[str, Integer] = {}
+
+
+class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
+    """What a node lends to batch and mid pods. A resource that `offers` does not name is not lent; `reason` says why.
+
+    `revision` grows with each change of an amount. `origin` are batch resources before third parties have taken theirs,
+    `taken` what those have. `strategy` is the node strategy that won, `reporter` whose report counts (`agent`: Berth's,
+    `koordlet`), `reported_at` when it arrived, unix seconds. `written` is what the node was last asked to show, a
+    resource that is missing to have none of, at `written_at`, unix seconds; 0: never.
+    """
+
+    node: str
+    uid: str = ""
+    revision: Integer = 0
+    offers: dict[str, Offer] = {}
+    zones: list[ZoneOffer] = []
+    origin: dict[str, Integer] = {}
+    taken: dict[str, Integer] = {}
+    reason: str = ""
+    strategy: str = ""
+    reporter: str = ""
+    reported_at: float = 0.0
+    written: dict[str, Integer] = {}
+    written_at: float = 0.0
+    problems: list[Problem] = []

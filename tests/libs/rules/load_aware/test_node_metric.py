@@ -38,7 +38,7 @@ def test_a_report_is_read_whole() -> None:
             30.0,
             {"cpu": 100},
             (Window(300.0, {"avg": {"cpu": 1000}}),),
-            {("d", "a"): PodReport({"cpu": 20}, is_prod=True), ("d", "b"): PodReport({})},
+            {("d", "a"): PodReport({"cpu": 20}, is_prod=True, priority_class="koord-prod"), ("d", "b"): PodReport({})},
         ),
         (),
     )

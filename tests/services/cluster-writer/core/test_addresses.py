@@ -9,6 +9,7 @@ from berth.contracts.command import (
     ApplyObject,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -25,6 +26,7 @@ SCHEDULE = PatchObject(api="scheduling.berth.sh/v1alpha1/reservationschedules", 
 WINDOW = ApplyObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
+USAGE = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodemetrics", name="n.1")
 DEVICE = ApplyObject(api=DEVICES, name="n.1")
 ROOT = ApplyObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x")
 PROFILE = PatchObject(api="quota.koordinator.sh/v1alpha1/elasticquotaprofiles", namespace="a", name="f", uid="u")
@@ -35,6 +37,7 @@ LAYOUT = ApplyObject(api=TOPOLOGIES, name="n.1")
 NO_LAYOUT = DeleteObject(api=TOPOLOGIES, name="n.1", uid="u")
 NODE = PatchNode(name="n.1", uid="u")
 ANNOTATION = AnnotateNode(name="n.1", uid="u")
+LENT = OfferNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", message="m")
 OWN = {
@@ -48,6 +51,7 @@ OWN = {
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("patch", "clusternetworktopologies", "default"): NETWORK,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
+    subjects.command_subject("apply", "nodemetrics", "n.1"): USAGE,
     subjects.command_subject("apply", "devices", "n.1"): DEVICE,
     subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
     subjects.command_subject("delete", "reservations", "r"): NO_RESERVATION,
@@ -55,6 +59,7 @@ OWN = {
     subjects.command_subject("delete", "noderesourcetopologies", "n.1"): NO_LAYOUT,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
     subjects.command_subject("annotate", "nodes", "n.1"): ANNOTATION,
+    subjects.command_subject("offer", "nodes", "n.1"): LENT,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
     subjects.command_subject("report", "pods", "a", "p"): REPORT,
 }

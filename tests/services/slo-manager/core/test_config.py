@@ -13,11 +13,12 @@ from berth.slo_manager.core.config import (
     KEYS,
     KINDS,
     NODE_STRATEGIES_MAX,
+    OFFER_KIND,
     RATIO_KINDS,
     THRESHOLD,
-    overlay,
     read_config,
 )
+from berth.slo_manager.core.overlay import overlay
 
 KEY = "resource-threshold-config"
 
@@ -65,7 +66,7 @@ def test_an_upper_value_from_below_counts_and_one_alone_is_fine(document):
 
 
 def test_nothing_is_all_defaults():
-    for data in ({}, {KEY: ""}, {KEY: "  \n"}, {"colocation-config": "{"}):
+    for data in ({}, {KEY: ""}, {KEY: "  \n"}, {"another-config": "{"}):
         assert read_config(data, {}) == DEFAULTS
 
 
@@ -199,7 +200,7 @@ documents = st.dictionaries(names, st.one_of(values, st.lists(st.dictionaries(na
 @given(st.dictionaries(st.sampled_from(KEYS), st.one_of(st.text(max_size=30), documents.map(json.dumps))))
 def test_no_text_does_more_than_be_refused(data):
     config = read_config(data, DEFAULTS.sections)
-    assert config.sections.keys() == {kind.section for kind in (*KINDS, *RATIO_KINDS)} | {HOST_APPLICATIONS}
+    assert config.sections.keys() == {kind.section for kind in (*KINDS, *RATIO_KINDS, OFFER_KIND)} | {HOST_APPLICATIONS}
     assert set(config.unusable) <= data.keys()
     for key in config.unusable:
         assert any(problem.field.startswith(f"data[{key}]") for problem in config.problems)

@@ -10,7 +10,7 @@ from berth.contracts.names import (
     LABEL_CPU_NORMALIZATION_ENABLED,
 )
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import DEFAULTS, KEYS, KINDS, read_config
+from berth.slo_manager.core.config import DEFAULTS, KEYS, KINDS, OFFER_KIND, read_config
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import render
 from berth.testing.vectors import cases
@@ -33,9 +33,13 @@ def test_rendering(case):
 def test_ranges(case, of):
     key, strategy = case["given"]["key"], case["given"]["strategy"]
     assert key in KEYS
-    document = {"clusterStrategy": strategy} if of == "cluster" else {"nodeStrategies": [{"name": "a", **strategy}]}
+    if key == OFFER_KIND.key:
+        document = strategy if of == "cluster" else {OFFER_KIND.nodes: [{"name": "a", **strategy}]}
+    else:
+        document = {"clusterStrategy": strategy} if of == "cluster" else {"nodeStrategies": [{"name": "a", **strategy}]}
     config = read_config({key: json.dumps(document)}, DEFAULTS.sections)
-    assert (not config.unusable) == case["expect"]["valid"]
+    assert (not config.problems) == case["expect"]["valid"]
+    assert bool(config.unusable) == (bool(config.problems) and (of == "cluster" or key != OFFER_KIND.key))
     assert all(problem.field.startswith(f"data[{key}]") for problem in config.problems)
 
 

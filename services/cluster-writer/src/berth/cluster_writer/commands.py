@@ -28,6 +28,7 @@ from berth.contracts.command import (
     Command,
     DeleteObject,
     EvictPod,
+    OfferNode,
     PatchNode,
     PatchObject,
     RefusePod,
@@ -83,6 +84,7 @@ APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
         Applicable(resources.NODE_SLOS, "NodeSLO"),
+        Applicable(resources.NODE_METRICS, "NodeMetric", is_shared=True, is_kept=True),
         Applicable(resources.ELASTIC_QUOTAS, "ElasticQuota", is_shared=True),
         Applicable(resources.DEVICES, "Device", is_shared=True),
         Applicable(resources.RESERVATIONS, "Reservation", is_shared=True, is_kept=True),
@@ -91,6 +93,10 @@ APPLICABLE = {
 }
 ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
 """Annotations of nodes that other services may ask to have written."""
+OFFERED = frozenset(names.LENT)
+"""Resources of nodes that are lent."""
+OFFERED_BESIDE = frozenset({names.ANNOTATION_ORIGIN_ALLOCATABLE})
+"""Annotations that are written together with them."""
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REVISION_DIGITS_MAX = 20
@@ -118,6 +124,7 @@ class Commands:
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
             PatchNode: self.patch_node,
             AnnotateNode: self.annotate_node,
+            OfferNode: self.offer_node,
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
             DeleteObject: self.delete_object,
@@ -170,6 +177,26 @@ class Commands:
             return "done"
         body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
         answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
+        return self._judge(answer)
+
+    async def offer_node(self, command: OfferNode) -> str:
+        """Have a node show what it lends. Resources and annotations are one write, through the door of the status."""
+        for field, given, known in (
+            ("resources", command.resources, OFFERED),
+            ("annotations", command.annotations, OFFERED_BESIDE),
+        ):
+            others = sorted(given.keys() - known)
+            if others:
+                raise InvalidMessage(field, f"{others[0]!r} is none of {', '.join(sorted(known))}")
+        node = self._cluster.nodes.get(command.name)
+        if node is not None and node.uid != command.uid:
+            return "overtaken"
+        body: dict[str, Any] = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
+        if command.resources:
+            body["status"] = {"capacity": command.resources, "allocatable": command.resources}
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, body, subresource="status", field_manager=FIELD_MANAGER
+        )
         return self._judge(answer)
 
     async def patch_object(self, command: PatchObject) -> str:
@@ -248,6 +275,25 @@ class Commands:
         body = {**content, "apiVersion": resource.api_version, "kind": kind, "metadata": meta}
         answer = await self._api.patch(
             resource, namespace, command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
+        )
+        if answer.conflict:
+            raise RetryLaterError("the object has changed meanwhile")
+        outcome = self._judge(answer)
+        if outcome != "done" or command.status is None:
+            return outcome
+        # By the version that the first half has made: what somebody else has written since then is looked at anew.
+        version = _OBJECT.decode(answer.body).metadata.resource_version
+        half = {"apiVersion": resource.api_version, "kind": kind, "status": command.status}
+        half["metadata"] = {"name": command.name, "resourceVersion": version}
+        answer = await self._api.patch(
+            resource,
+            namespace,
+            command.name,
+            half,
+            subresource="status",
+            content_type=Patch.APPLY,
+            field_manager=FIELD_MANAGER,
+            force=True,
         )
         if answer.conflict:
             raise RetryLaterError("the object has changed meanwhile")

@@ -18,6 +18,7 @@ MUST_BE_READ = frozenset(
         buckets.QUOTA,
         buckets.INVENTORY,
         buckets.RESERVATION,
+        buckets.SLO,
         buckets.METRICS,
         NODE_METRICS,
     }

@@ -162,6 +162,7 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         buckets.RESERVATION: sink(
             buckets.RESERVATION, lambda e: cluster.read_reserved(e.key, e.value, e.deleted), cluster.reset_reserved
         ),
+        buckets.SLO: sink(buckets.SLO, lambda e: cluster.read_offer(e.key, e.value, e.deleted), cluster.reset_offers),
         buckets.LEDGER: sink(
             buckets.LEDGER,
             lambda e: cluster.read_ledger(e.key, e.value, e.deleted, e.sequence),
@@ -170,7 +171,7 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         # Who is alive is looked at now and then: a renewal is no reason to wake up.
         buckets.LEASE: sink(buckets.LEASE, lambda e: members.seen(e.key, e.deleted), members.reset, wake=nothing),
     }
-    keys = {buckets.LEASE: f"{FAMILY}.>"}
+    keys = {buckets.LEASE: f"{FAMILY}.>", buckets.SLO: "offer.>"}
     for bucket, each in sinks.items():
         rounds.readiness.starts_over(bucket)
         ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
-from berth.contracts.command import AnnotateNode, ApplyObject
+from berth.contracts.command import AnnotateNode, ApplyObject, OfferNode
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key
-from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
+from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
-from berth.slo_manager.core.config import Config, read_config
+from berth.slo_manager.core.config import COLOCATION, Config, read_config
+from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
+from berth.slo_manager.core.offers.deciding import Deciding, Seen
+from berth.slo_manager.core.offers.lacking import Lacking, lacking
+from berth.slo_manager.core.offers.requests import OfferRequests
+from berth.slo_manager.core.offers.rules import Rules
+from berth.slo_manager.core.offers.strategy import Colocation
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
 from berth.slo_manager.core.repeats import Asked, first
 from berth.slo_manager.settings import SERVICE
-from berth.slo_manager.views import NODE, StateView
+from berth.slo_manager.views import NODE, OFFER, PodView, Reports, SloView, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
+METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
 class Reconciler:
@@ -32,22 +40,34 @@ class Reconciler:
     def __init__(
         self,
         view: StateView,
-        published: PublishedView[NodeSLO],
+        pods: PodView,
+        reports: Reports,
+        published: SloView,
         *,
         config_map: tuple[str, str],
         sync_objects: bool,
         sync_nodes: bool,
+        sync_offers: bool,
+        mirror_metrics: bool,
+        rules: Rules,
     ) -> None:
         self.view = view
+        self.pods = pods
+        self.reports = reports
         self.published = published
         self.config = Config({})
         self._config_map = config_map
         self._sync_objects = sync_objects
         self._sync_nodes = sync_nodes
+        self._sync_offers = sync_offers
+        self._mirror = Mirror() if mirror_metrics else None
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
         self._asked: dict[str, Asked] = {}
         self._annotations = AnnotationRequests()
+        self._deciding = Deciding(rules)
+        self._offers = OfferRequests()
+        self._degrades_at: dict[str, float] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -69,10 +89,12 @@ class Reconciler:
             "config map": "/".join(self._config_map) + ("" if self.view.texts is not None else " (none)"),
             "objects to be written": self.to_be_written,
             "nodes to be annotated": self.to_be_annotated,
+            "nodes that lend": self.lending,
+            "nodes to show offers": self.offers_to_be_written,
             "problems": len(self.config.problems),
             "nodes with problems": sum(bool(each.problems) for each in strategies),
             "unusable keys": ", ".join(self.config.unusable) or "none",
-            "unreadable messages": self.view.unreadable,
+            "unreadable messages": self.unreadable,
             "view": self.view.missing,
         }
 
@@ -86,50 +108,131 @@ class Reconciler:
         """How many nodes were asked to be annotated and do not show it yet."""
         return self._annotations.open
 
+    @property
+    def lending(self) -> int:
+        """How many nodes lend anything."""
+        return sum(bool(each.offers) for each in self.published.offers.messages.values())
+
+    @property
+    def offers_to_be_written(self) -> int:
+        """How many nodes wait for their turn to show what they lend."""
+        return self._offers.waiting
+
+    @property
+    def unreadable(self) -> int:
+        """How many messages could not be read since the start."""
+        return self.view.unreadable + self.pods.unreadable + self.reports.unreadable
+
     def names(self) -> list[str]:
         """Every node that may need something."""
-        return sorted(self.view.nodes.keys() | set(self.published.keys.values()))
+        published = self.published
+        return sorted(self.view.nodes.keys() | {*published.keys.values(), *published.offers.keys.values()})
 
     def due(self, at: Moment) -> list[str]:
-        """Nodes of which something was asked for a while ago."""
+        """Nodes of which something was asked for a while ago, whose report grows too old, or whose turn it is."""
         objects = [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
-        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic))))
+        degraded = [name for name, degrades_at in self._degrades_at.items() if at.now > degrades_at]
+        turns = self._offers.turns(at.monotonic)
+        if self._mirror is not None and self.reports.is_complete:
+            agents, made = self.reports.agents.metrics, self.reports.objects.made
+            arrived = {name: metric.updated_s or 0.0 for name, metric in agents.items() if name in self.view.nodes}
+            turns += self._mirror.turns(arrived, made, at.monotonic)
+        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns)))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
         self.config, self._read = Config({}), None
         self._asked.clear()
         self._annotations.clear()
+        self._deciding.clear()
+        self._offers.clear()
+        self._degrades_at.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
-        """Bring SLO, the NodeSLO object and the node's annotations in line with the strategies.
+        """Bring SLO, the NodeSLO object and the node in line with the strategies and with what the node uses.
 
-        The object is asked for first: who dies in between asks again, since nothing was published yet. A request is
-        numbered by the clock, but above the one before it as long as SLO shows which that was, whatever clocks do. One
-        that the object does not show after a while is sent again as it was.
+        What is asked for goes first: who dies in between asks again, since nothing was published yet.
         """
         events = self._refusals(at)
-        key, published = named_key(NODE, name), self.published.messages.get(name)
         node = self.view.nodes.get(name)
         if node is None:
-            self._asked.pop(name, None)
-            self._annotations.forget(name)
-            return Outcome([Write(key, None)] if key in self.published.keys else (), events=events)
+            return Outcome(self._forget(name), events=events)
+        published = self.published.messages.get(name)
+        before_of_node = published.annotations if published is not None and published.uid == node.uid else {}
+        ratios = (
+            ratios_of(node, self.view.cpu_info.get(name), self.config, before_of_node) if self._sync_nodes else None
+        )
+        writes, commands = self._strategy(node, ratios, published, at)
+        writes_of_offer, commands_of_offer = self._offer(node, ratios, at)
+        writes += writes_of_offer
+        commands += [*commands_of_offer, *self._mirrored(node, at)]
+        return Outcome(writes, commands, events, commands_first=bool(writes))
+
+    def _forget(self, name: str) -> list[Write]:
+        """The node is gone."""
+        self._asked.pop(name, None)
+        self._annotations.forget(name)
+        self._deciding.forget(name)
+        self._offers.forget(name)
+        self._degrades_at.pop(name, None)
+        keys = (named_key(NODE, name), self.published.keys), (named_key(OFFER, name), self.published.offers.keys)
+        return [Write(key, None) for key, known in keys if key in known]
+
+    def _strategy(
+        self, node: Node, ratios: Ratios | None, published: NodeSLO | None, at: Moment
+    ) -> tuple[list[Write], list[Command]]:
+        """The strategy, its object and the annotations.
+
+        A request for the object is numbered by the clock, but above the one before it as long as SLO shows which that
+        was, whatever clocks do. One that the object does not show after a while is sent again as it was.
+        """
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
         commands = []
-        if self._sync_nodes:
-            before_of_node = published.annotations if published is not None and published.uid == node.uid else {}
-            ratios = ratios_of(node, self.view.cpu_info.get(name), self.config, before_of_node)
+        if ratios is not None:
             wanted = _with(wanted, ratios)
             commands = self._annotate(node, ratios, at)
         if self._sync_objects and _shows_otherwise(published, wanted):
             wanted = replace(wanted, revision=max(at.ms, before + 1))
             commands.append(_object(node, wanted))
-            self._asked[name] = first(at.monotonic)
+            self._asked[node.name] = first(at.monotonic)
         elif wanted == published:
-            return Outcome((), [*commands, *self._again(node, wanted, at)], events)
-        return Outcome([Write(key, wanted)], commands, events, commands_first=True)
+            return [], [*commands, *self._again(node, wanted, at)]
+        return [Write(named_key(NODE, node.name), wanted)], commands
+
+    def _offer(self, node: Node, ratios: Ratios | None, at: Moment) -> tuple[list[Write], list[Command]]:
+        """What the node lends, and its status when it is its turn."""
+        if not (self.pods.is_complete and self.reports.is_complete):
+            return [], []
+        name, key = node.name, named_key(OFFER, node.name)
+        published = self.published.offers.messages.get(name)
+        metric, is_agents = self.reports.of(name)
+        changed = {} if ratios is None else ratios.wanted
+        annotations = {**node.annotations, **{each: text for each, text in changed.items() if text is not None}}
+        seen = Seen(node, annotations, metric, is_agents, self.pods.of(name), self.view.zones.get(name, {}))
+        decided = self._deciding.decide(seen, self.config, published, at.ms)
+        self._degrades_at[name] = decided.degrades_at
+        offer, commands = decided.offer, list[Command]()
+        if offer is None:
+            self._offers.forget(name)
+            return [Write(key, None)] if key in self.published.offers.keys else [], []
+        if self._sync_offers:
+            found = lacking(node, offer, decided.strategy, at.now)
+            if self._offers.may_send(name, node.uid, found, at.monotonic) and found is not None:
+                offer = replace(offer, written=dict(found.written), written_at=at.now)
+                commands.append(_shown(node, found, at))
+        return [] if offer == published else [Write(key, offer)], commands
+
+    def _mirrored(self, node: Node, at: Moment) -> list[Command]:
+        """The request for the node's NodeMetric, when it is its turn."""
+        if self._mirror is None or not self._mirror.takes(node.name, at.monotonic):
+            return []
+        metric = self.reports.agents.metrics.get(node.name)
+        if metric is None:
+            return []
+        section = self.config.sections.get(COLOCATION)
+        strategy = Colocation() if section is None else msgspec.convert(section.cluster, Colocation)
+        return [_metric(node, spec_of(strategy), status_of(metric, self.pods.of(node.name)), at)]
 
     def _annotate(self, node: Node, ratios: Ratios, at: Moment) -> list[Command]:
         """Ask for the annotations that the node does not show, if it is time."""
@@ -182,6 +285,14 @@ class Reconciler:
         ]
 
 
+def _metric(node: Node, spec: dict[str, Any], status: dict[str, Any], at: Moment) -> Command:
+    """Have the node's NodeMetric show what its agent reports; it goes with its node."""
+    owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
+    apply = ApplyObject(api=METRICS_API, name=node.name, spec=spec, status=status, owner=owner, revision=at.ms)
+    subject = command_subject("apply", "nodemetrics", node.name)
+    return Command(subject, apply, id=f"{SERVICE}.metric.{node.uid}.{at.ms}", may_drop=True)
+
+
 def _with(strategy: NodeSLO, ratios: Ratios) -> NodeSLO:
     """The strategy with what is to be remembered, and said, of the node's annotations."""
     return replace(
@@ -190,6 +301,14 @@ def _with(strategy: NodeSLO, ratios: Ratios) -> NodeSLO:
         strategies={**strategy.strategies, **ratios.strategies},
         problems=[*strategy.problems, *ratios.problems][:PROBLEMS_MAX],
     )
+
+
+def _shown(node: Node, found: Lacking, at: Moment) -> Command:
+    """Have the node show what it lends."""
+    offer = OfferNode(
+        name=node.name, uid=node.uid, resources=dict(found.resources), annotations=dict(found.annotations)
+    )
+    return Command(command_subject("offer", "nodes", node.name), offer, id=f"{SERVICE}.offer.{node.uid}.{at.ms}")
 
 
 def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:

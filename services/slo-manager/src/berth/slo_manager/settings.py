@@ -1,6 +1,6 @@
 """The knobs of slo-manager."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -23,6 +23,17 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     slo_sync_nodes: Annotated[
         bool, Meta(description="keep the ratios that nodes are annotated with; off where another manager does")
     ] = True
+    slo_sync_offers: Annotated[
+        bool,
+        Meta(description="have nodes show what they lend; off where another manager writes batch and mid resources"),
+    ] = True
+    slo_mirror_metrics: Annotated[
+        bool, Meta(description="have NodeMetric objects show what the agents of nodes report; never over a koordlet's")
+    ] = False
+    slo_mid_formula: Annotated[
+        Literal["v1.6", "v1.8"],
+        Meta(description="how mid resources are worked out: as Koordinator 1.6 caps them, or as 1.8 does"),
+    ] = "v1.6"
     window_s: Window = 0.05
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
 

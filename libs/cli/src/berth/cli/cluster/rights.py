@@ -80,7 +80,7 @@ WRITER = (
     *_needs("scheduling.sigs.k8s.io", "elasticquotas", "get create"),
     *_needs("quota.koordinator.sh", "elasticquotaprofiles", "patch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),
-    *_needs("slo.koordinator.sh", "nodeslos", "get create"),
+    *_needs("slo.koordinator.sh", "nodeslos nodemetrics", "get create"),
     *_needs("coordination.k8s.io", "leases", "create", HOME),
     *_needs("coordination.k8s.io", "leases", "get patch", HOME, "cluster-writer"),
 )

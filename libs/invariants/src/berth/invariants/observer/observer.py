@@ -33,6 +33,7 @@ from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.gathered import Gathered
 from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
+from berth.invariants.observer.lent import Lent
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.named import Named
 from berth.invariants.observer.partitions import Partitions
@@ -128,6 +129,7 @@ class Observer:
         self._gathered = Gathered(self.verdicts, self._sight, self._seen, self.gangs.group_of)
         self._pools = Pools(self.verdicts, self._sight)
         self._shares = Shares(self.verdicts, self.capacity)
+        self._lent = Lent(self.verdicts, self.capacity)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self._objects["reservations"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -162,6 +164,7 @@ class Observer:
                 self._partitions.decided,
                 self._gathered.decided,
                 self._pools.decided,
+                self._lent.decided,
                 self._take_overs.decided,
                 self._shares.decided,
             ),
@@ -259,6 +262,10 @@ class Observer:
     def quota(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message of QUOTA; without them I31 and I35 are not judged, and quotas by the defaults."""
         self._shares.see(key, value, deleted)
+
+    def slo(self, key: str, value: bytes, deleted: bool) -> None:
+        """The next message that SLO has stored. Without them I36 is not judged."""
+        self._lent.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""

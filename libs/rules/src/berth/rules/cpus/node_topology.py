@@ -85,6 +85,11 @@ def topology_of(seen: NodeResourceTopology) -> NodeTopology:
     )
 
 
+def zone_amounts(seen: NodeResourceTopology) -> dict[int, Amounts]:
+    """What each NUMA node offers, as it is written; one that cannot be read is left out."""
+    return _zones(seen.zones, [])
+
+
 def _pinned(pod: PodCpus) -> PinnedPod:
     cpus = format_cpuset(pod.cpus)
     return PinnedPod(uid=pod.uid, namespace=pod.namespace, name=pod.name, cpus=cpus)

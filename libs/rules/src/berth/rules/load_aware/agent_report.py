@@ -1,19 +1,24 @@
 """From what Berth's own agent measures (METRICS) to a report.
 
 Its time is the one at which the bus stored it, since clocks of nodes differ. The agent does not know who is a prod pod;
-the reader does, so the report leaves that to it.
+the reader does, so the report leaves that to it. That a pod is in the best-effort group is all that it says of its
+class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.metrics import NodeMetrics, Usage
 from berth.contracts.names import CPU, MEMORY
 from berth.resources.amounts import Amounts
+from berth.rules.cpus.qos import BATCH
 from berth.rules.load_aware.metric import REPORT_INTERVAL_S, Metric, PodReport, Window
 from berth.rules.load_aware.node_metric import AGGREGATIONS, PODS_MAX, WINDOWS_MAX
+
+_BEST_EFFORT: Final = "besteffort"
 
 
 def read_agent_report(message: NodeMetrics, stored_s: float) -> tuple[Metric | None, tuple[Problem, ...]]:
@@ -72,7 +77,8 @@ def _pods(message: NodeMetrics, problems: list[Problem]) -> Iterator[tuple[str, 
         if _is_negative(each.usage):
             problems.append(Problem(field=f"pods[{at}].usage", message="is negative"))
         else:
-            yield each.uid, PodReport(amounts_of(each.usage), is_prod=True)
+            priority_class = BATCH if each.qos == _BEST_EFFORT else ""
+            yield each.uid, PodReport(amounts_of(each.usage), is_prod=True, priority_class=priority_class)
 
 
 def _is_negative(usage: Usage) -> bool:

@@ -21,16 +21,26 @@ class Window(NamedTuple):
 
 
 class PodReport(NamedTuple):
-    """Usage of one pod, and whether the node counts it among prod pods."""
+    """Usage of one pod, whether the node counts it among prod pods, and the priority class that the node says it is of
+    (empty: none)."""
 
     usage: Amounts
     is_prod: bool = False
+    priority_class: str = ""
+
+
+class HostApplicationReport(NamedTuple):
+    """Usage of processes outside of pods, and the priority class that they are of."""
+
+    usage: Amounts
+    priority_class: str = ""
 
 
 class Metric(NamedTuple):
     """One report. `updated_s`: when it was made, None: never; `node_usage` None: it has no figures.
 
-    `pods` has the keys by which the caller knows its pods.
+    `pods` has the keys by which the caller knows its pods. `prod_reclaimable` is what prod pods have asked for and are
+    predicted not to need; None: nobody has predicted anything.
     """
 
     updated_s: float | None
@@ -39,6 +49,8 @@ class Metric(NamedTuple):
     system_usage: Amounts = NOTHING
     windows: tuple[Window, ...] = ()
     pods: Mapping[object, PodReport] = {}
+    host_applications: tuple[HostApplicationReport, ...] = ()
+    prod_reclaimable: Amounts | None = None
 
 
 def is_expired(metric: Metric, now_s: float, limit_s: float) -> bool:

@@ -6,6 +6,7 @@ named, and a report from the future is none at all, for it would not grow old. O
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -14,12 +15,20 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.cpus.qos import PROD
-from berth.rules.load_aware.metric import AHEAD_MAX_S, REPORT_INTERVAL_S, Metric, PodReport, Window
+from berth.rules.load_aware.metric import (
+    AHEAD_MAX_S,
+    REPORT_INTERVAL_S,
+    HostApplicationReport,
+    Metric,
+    PodReport,
+    Window,
+)
 from berth.rules.scheduler_config.load_aware import duration_s
 from berth.rules.times import unix_of
 
 WINDOWS_MAX: Final = 32
 PODS_MAX: Final = 4096
+HOST_APPLICATIONS_MAX: Final = 256
 AGGREGATIONS: Final = ("avg", "p50", "p90", "p95", "p99")
 
 
@@ -45,10 +54,21 @@ class _Pod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pod_usage: _Usage | None = None
 
 
+class _HostApplication(msgspec.Struct, frozen=True, kw_only=True):
+    usage: _Usage | None = None
+    priority: str = ""
+
+
+class _ProdReclaimable(msgspec.Struct, frozen=True, kw_only=True):
+    resource: _Usage | None = None
+
+
 class _Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     update_time: str | None = None
     node_metric: _Node | None = None
     pods_metric: list[_Pod] | None = None
+    host_application_metric: list[_HostApplication] | None = None
+    prod_reclaimable_metric: _ProdReclaimable | None = None
 
 
 def read_node_metric(
@@ -82,6 +102,8 @@ def read_node_metric(
         _amounts(node.system_usage if node else None, "status.nodeMetric.systemUsage", problems),
         tuple(_windows(node.aggregated_node_usages or () if node else (), problems)),
         dict(_pods(read.pods_metric or (), problems)),
+        tuple(_host_applications(read.host_application_metric or (), problems)),
+        _reclaimable(read.prod_reclaimable_metric, problems),
     )
     return metric, tuple(problems)
 
@@ -107,7 +129,23 @@ def _pods(given: Iterable[_Pod], problems: list[Problem]) -> Iterator[tuple[tupl
             problems.append(Problem(field=field, message=f"there are more than {PODS_MAX}"))
             return
         usage = _amounts(each.pod_usage, f"{field}.podUsage", problems)
-        yield (each.namespace, each.name), PodReport(usage, each.priority == PROD)
+        yield (each.namespace, each.name), PodReport(usage, each.priority == PROD, sys.intern(each.priority))
+
+
+def _host_applications(given: Iterable[_HostApplication], problems: list[Problem]) -> Iterator[HostApplicationReport]:
+    for at, each in enumerate(given):
+        field = f"status.hostApplicationMetric[{at}]"
+        if at >= HOST_APPLICATIONS_MAX:
+            problems.append(Problem(field=field, message=f"there are more than {HOST_APPLICATIONS_MAX}"))
+            return
+        yield HostApplicationReport(_amounts(each.usage, f"{field}.usage", problems), each.priority)
+
+
+def _reclaimable(given: _ProdReclaimable | None, problems: list[Problem]) -> Amounts | None:
+    """None where nothing was predicted; a part that cannot be read is nothing to lend."""
+    if given is None or given.resource is None or given.resource.resources is None:
+        return None
+    return _amounts(given.resource, "status.prodReclaimableMetric.resource", problems)
 
 
 def _whole(usage: _Usage | None, field: str, problems: list[Problem]) -> Amounts | None:

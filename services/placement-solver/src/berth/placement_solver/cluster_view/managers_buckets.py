@@ -1,4 +1,4 @@
-"""QUOTA and RESERVATION: what the managers publish of quota groups and of reserved capacity."""
+"""QUOTA, RESERVATION and SLO: quota groups, reserved capacity, and what nodes lend, as the managers publish them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.slo import NodeOffer
 from berth.placement_solver.cluster_view.holdings import Holdings
+from berth.rules.queueing.events import NODE
 
 
 class ManagersBuckets(Holdings):
-    """Quota groups, and what Reservations hold."""
+    """Quota groups, what Reservations hold, and what nodes lend."""
 
     def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of QUOTA."""
@@ -45,3 +47,21 @@ class ManagersBuckets(Holdings):
         """RESERVATION starts over."""
         self.reservations.reset()
         self.awaited.capacity.reset_reserved()
+
+    def read_offer(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of SLO."""
+        kind, _, rest = key.partition(".")
+        if kind == "offer":
+            self._see_offer(subjects.unescape(rest), None if deleted else decode(value, NodeOffer))
+
+    def reset_offers(self) -> None:
+        """SLO starts over: until it is read to its end nothing is planned."""
+        for name in list(self.nodes.offers):
+            self._see_offer(name, None)
+
+    def _see_offer(self, name: str, offer: NodeOffer | None) -> None:
+        before = self.nodes.state(name)
+        self.nodes.see_offer(name, offer)
+        after = self.nodes.state(name)
+        if after is not before:
+            self.happenings.changed(NODE, before, after)

@@ -199,7 +199,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         node = None if deleted else decode(value, Node)
         before = self.nodes.states[self.nodes.row(name)]
         self.nodes.see_node(name, node)
-        self.happenings.changed(NODE, before, node)
+        self.happenings.changed(NODE, before, self.nodes.state(name))
         self._see_images(name, node)
         self._eased(self.loads.renew((name,)))
 

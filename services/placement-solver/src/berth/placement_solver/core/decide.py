@@ -21,6 +21,7 @@ from berth.rules.preemption import Budget, Budgets
 from berth.rules.records import binds
 from berth.rules.records.seam import Bound
 from berth.rules.scheduler_config import FitArgs, Profile, VolumeBindingArgs
+from berth.transaction.claims import Claim
 
 FIT: Final = "NodeResourcesFit"
 ASKED_ONCE_MORE: Final = ("NodeUnschedulable", "TaintToleration", FIT)
@@ -93,9 +94,16 @@ def decisions_of(
                 bind_timeout_s=_bind_timeout_s(profile) if claim.before else None,
                 loans=list(claim.loans),
                 surcharge=claim.surcharge,
+                offer=_offer(nodes, claim),
             )
         )
     return decisions, revisions
+
+
+def _offer(nodes: Nodes, claim: Claim) -> int:
+    """The revision of what its node offers to lend, where it borrows; 0: it does not, or nobody offers."""
+    row = nodes.rows.get(claim.node)
+    return 0 if row is None else nodes.lending.revision(nodes.states[row], claim.amounts)
 
 
 def _bind_timeout_s(profile: Profile) -> int | None:

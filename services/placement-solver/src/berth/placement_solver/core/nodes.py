@@ -19,6 +19,7 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
+from berth.contracts.slo import NodeOffer
 from berth.contracts.state import HostPort, Node
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.change_log import ChangeLog
@@ -27,6 +28,7 @@ from berth.placement_solver.core.devices import GPU, Cards, Fleet
 from berth.placement_solver.core.devices.kubelet_counts import KubeletCounts, has_cards, has_cordoned_cards
 from berth.placement_solver.core.devices.node_rules import PLAIN, NodeRules, node_rules
 from berth.placement_solver.core.devices.rows import DeviceRows
+from berth.placement_solver.core.lending import Lending
 from berth.rules.gpu_request import WHOLE_CARDS
 from berth.rules.ports import UsedPorts
 from berth.rules.records import registry
@@ -88,6 +90,7 @@ class Nodes:
         self._holders: list[int] = []
         self._spare: dict[int, None] = {}  # rows on which there was nothing left at some time
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
+        self.lending = Lending()
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
         self.cores = Cores(self, capacity)
@@ -176,8 +179,22 @@ class Nodes:
     def see_node(self, name: str, node: Node | None) -> bool:
         """Take in a node, or with None its deletion; whether it may have more capacity, or other capacity, than
         before."""
+        node = self.lending.see_node(name, node)
         if node is None and name not in self.rows:
             return False
+        return self._see(name, node)
+
+    def see_offer(self, name: str, offer: NodeOffer | None) -> bool:
+        """Take in what a node lends, None: nobody says; whether it may have more capacity than before."""
+        node = self.lending.see_offer(name, offer)
+        return node is not None and node != self.state(name) and self._see(name, node)
+
+    @property
+    def offers(self) -> Mapping[str, NodeOffer]:
+        """What nodes lend, by name."""
+        return self.lending.offers
+
+    def _see(self, name: str, node: Node | None) -> bool:
         row = self.row(name)
         before, self.states[row] = self.states[row], node
         alive = node is not None and not node.deleting

@@ -1,11 +1,10 @@
 """The ConfigMap of strategies, read: for every section the cluster's strategy and those of nodes, each complete.
 
-Most sections are parts of a node's spec; two are about its annotations (`ratios`).
+Most sections are parts of a node's spec; two are about its annotations (`ratios`), one about what it lends (`offers`).
 
 A key that is absent or empty means the protocol's defaults. One that cannot be used as a whole (not JSON, a wrong type,
 a value out of range) keeps what it said before, and the problem names the field; other keys go on. Strategies are laid
-over each other as JSON: a field that is there replaces, one that is absent or null keeps, objects merge, lists are
-replaced whole.
+over each other as JSON (`overlay`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import LabelSelector
 from berth.rules import amplification, cpu_normalization
 from berth.rules.selectors import LabelTest, compile_selector
+from berth.slo_manager.core.offers.strategy import DEFAULT, Colocation
+from berth.slo_manager.core.overlay import overlay
 from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 
 Json = dict[str, Any]
@@ -31,13 +32,15 @@ SYSTEM: Final = "systemStrategy"
 HOST_APPLICATIONS: Final = "hostApplications"
 NORMALIZATION: Final = "cpuNormalization"
 AMPLIFICATION: Final = "resourceAmplification"
+COLOCATION: Final = "colocation"
 
 
 class Kind(NamedTuple):
     """A section: its key in the ConfigMap, the shape of its value and its default.
 
     `cluster` and `nodes` are the fields of the document that have the cluster's strategy and those of nodes; without
-    `cluster` all other fields are the cluster's strategy.
+    `cluster` all other fields are the cluster's strategy. `is_lenient`: a node strategy that cannot be used is the
+    cluster's, and the rest of the key counts.
     """
 
     section: str
@@ -46,6 +49,7 @@ class Kind(NamedTuple):
     default: Json
     cluster: str = "clusterStrategy"
     nodes: str = "nodeStrategies"
+    is_lenient: bool = False
 
 
 KINDS: Final = (
@@ -98,9 +102,14 @@ RATIO_KINDS: Final = (
     ),
 )
 """The sections about a node's annotations."""
+OFFER_KIND: Final = Kind(
+    COLOCATION, "colocation-config", Colocation, DEFAULT, cluster="", nodes=NODE_CONFIGS, is_lenient=True
+)
+"""The section about what nodes lend."""
+_ALL: Final = (*KINDS, *RATIO_KINDS, OFFER_KIND)
 SPEC: Final = (*(kind.section for kind in KINDS), HOST_APPLICATIONS)
 """The sections of a node's spec."""
-KEYS: Final = (*(kind.key for kind in (*KINDS, *RATIO_KINDS)), HOST_APPLICATION_KEY)
+KEYS: Final = (*(kind.key for kind in _ALL), HOST_APPLICATION_KEY)
 
 
 class NodeStrategy(NamedTuple):
@@ -128,7 +137,7 @@ class Config(NamedTuple):
 
 
 DEFAULTS: Final = Config(
-    {kind.section: Section(kind.default) for kind in (*KINDS, *RATIO_KINDS)} | {HOST_APPLICATIONS: Section([])},
+    {kind.section: Section(kind.default) for kind in _ALL} | {HOST_APPLICATIONS: Section([])},
 )
 
 
@@ -148,7 +157,7 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
     problems: list[Problem] = []
     unusable: list[str] = []
     given: set[str] = set()
-    readers = [(kind.section, kind.key, _strategies) for kind in (*KINDS, *RATIO_KINDS)]
+    readers = [(kind.section, kind.key, _strategies) for kind in _ALL]
     for section, key, read in (*readers, (HOST_APPLICATIONS, HOST_APPLICATION_KEY, _applications)):
         text = data.get(key, "")
         if not text.strip():
@@ -176,19 +185,8 @@ def _readable(
         raise InvalidMessage("", "is nested too deeply") from error
 
 
-def overlay(base: Json, over: Mapping[str, Any]) -> Json:
-    """Lay one JSON object over another."""
-    merged = dict(base)
-    for name, value in over.items():
-        if value is None:
-            continue
-        below = merged.get(name)
-        merged[name] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
-
-
 def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Problem]]:
-    kind = next(each for each in (*KINDS, *RATIO_KINDS) if each.section == section)
+    kind = next(each for each in _ALL if each.section == section)
     document = _document(text)
     if kind.cluster:
         own = _part(document, kind.cluster, dict)
@@ -203,7 +201,12 @@ def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Proble
         name, matches = _selected(raw, key, place, notes)
         own = {field: value for field, value in raw.items() if field not in ("name", "nodeSelector")}
         value = overlay(cluster, own)
-        _checked(value, kind.shape, place)
+        problem = check(value, kind.shape, place)
+        if problem is not None and not kind.is_lenient:
+            raise InvalidMessage(problem.field, problem.message)
+        if problem is not None:
+            notes.append(Problem(field=f"data[{key}].{problem.field}"[:300], message=problem.message[:300]))
+            value = cluster
         nodes.append(NodeStrategy(name, matches, value))
     return Section(cluster, tuple(nodes)), notes
 

@@ -18,6 +18,7 @@ from berth.placement_solver.core.verify.hand_overs import hand_over_problems, is
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
 from berth.placement_solver.core.verify.laws.network_topology import network_problems
+from berth.placement_solver.core.verify.laws.offers import lent_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.laws.quota_tree import tree_problems
@@ -241,7 +242,7 @@ class Verifier:
         place = Place(state, nodes.inventories[row], nodes.topologies[row])
         now, held = held, as_users(held, arriving)
         check = NodeCheck(place, held, arriving, self._left_out, self._wish_of)
-        problems = check.problems()
+        problems = [*check.problems(), *lent_problems(state, nodes.offers.get(node), held, arriving)]
         for claim in arriving:
             if claim.is_reservation or claim.before:
                 texts = take_over_problems(claim, now, arriving, self._cluster)

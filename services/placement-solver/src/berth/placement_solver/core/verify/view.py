@@ -9,6 +9,7 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.network import NetworkLayers, NodeDomains
 from berth.contracts.quota import PodCharge, QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.slo import NodeOffer
 from berth.contracts.state import Node, PodGroup
 from berth.contracts.topology import NodeTopology
 from berth.rules.devices.templates import Templates
@@ -22,7 +23,7 @@ from berth.transaction.claims import Claim, Name
 
 
 class NodeTable(Protocol):
-    """STATE's nodes and INVENTORY, by row."""
+    """STATE's nodes and INVENTORY, by row; what SLO says that they lend, by name."""
 
     @property
     def rows(self) -> Mapping[str, int]: ...
@@ -32,6 +33,8 @@ class NodeTable(Protocol):
     def inventories(self) -> Sequence[NodeInventory | None]: ...
     @property
     def topologies(self) -> Sequence[NodeTopology | None]: ...
+    @property
+    def offers(self) -> Mapping[str, NodeOffer]: ...
 
 
 class QuotaTable(Protocol):

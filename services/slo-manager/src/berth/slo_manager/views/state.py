@@ -10,7 +10,10 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import namespaced_key, parts, synced_key
+from berth.resources.amounts import Amounts
 from berth.rules.cpu_normalization import CPU_BASIC_INFO
+from berth.rules.cpus.node_topology import zone_amounts
+from berth.slo_manager.core.offers.facts import RESOURCES
 
 NODE: Final = "node"
 OBJECT: Final = "nodeslo"
@@ -23,12 +26,14 @@ class StateView:
     """Nodes and NodeSLO objects by name, and the texts of the ConfigMap: None while it does not exist.
 
     `cpu_info` has what the topology of a node says of its CPUs, as written; a node without it is missing.
+    `zones` has cpu and memory of its NUMA nodes.
     """
 
     def __init__(self, config_map: tuple[str, str], mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.nodes: dict[str, state.Node] = {}
         self.objects: dict[str, state.NodeSLO] = {}
         self.cpu_info: dict[str, str] = {}
+        self.zones: dict[str, dict[int, Amounts]] = {}
         self.texts: dict[str, str] | None = None
         self.unreadable = 0
         self.is_at_end = False
@@ -71,6 +76,7 @@ class StateView:
         self.nodes.clear()
         self.objects.clear()
         self.cpu_info.clear()
+        self.zones.clear()
         self.texts = None
         self.is_at_end = False
         self._complete.clear()
@@ -121,15 +127,23 @@ class StateView:
         self._mark(name)
 
     def _apply_topology(self, name: str, entry: Entry) -> None:
-        """Of a topology only which CPUs there are: it changes with every pod that kubelet gives CPUs to."""
-        annotations = {} if entry.deleted else decode(entry.value, state.NodeResourceTopology).annotations
-        text = annotations.get(CPU_BASIC_INFO, "")
-        if text == self.cpu_info.get(name, ""):
+        """Of a topology only which CPUs and NUMA nodes there are: it changes with each pod that kubelet gives CPUs."""
+        seen = None if entry.deleted else decode(entry.value, state.NodeResourceTopology)
+        text = "" if seen is None else seen.annotations.get(CPU_BASIC_INFO, "")
+        read = {} if seen is None else zone_amounts(seen)
+        zones = {
+            zone: {name: amounts[name] for name in RESOURCES if name in amounts}
+            for zone, amounts in read.items()
+            if any(name in amounts for name in RESOURCES)
+        }
+        if text == self.cpu_info.get(name, "") and zones == self.zones.get(name, {}):
             return
+        self.cpu_info.pop(name, None)
+        self.zones.pop(name, None)
         if text:
             self.cpu_info[name] = text
-        else:
-            del self.cpu_info[name]
+        if zones:
+            self.zones[name] = zones
         self._mark(name)
 
     def _apply_marker(self, entry: Entry) -> None:

@@ -1,0 +1,82 @@
+"""Pods of STATE, as far as they concern what their nodes can lend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from berth.bus.port import Entry
+from berth.contracts import state
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.subjects import synced_key
+from berth.slo_manager.core.offers.facts import Holder, holder_of
+
+_MARKER: Final = synced_key("pods")
+POD_KEYS: Final = ("pod.>", _MARKER)
+
+
+class PodView:
+    """The pods of each node by node name. A node whose pods ask for the same as before is not marked."""
+
+    def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
+        self.unreadable = 0
+        self._pods: dict[str, dict[str, Holder]] = {}
+        self._node: dict[str, str] = {}
+        self._is_listed = self._is_at_end = False
+        self._mark = mark
+        self._mark_all = mark_all
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a pod that is not here does not exist."""
+        return self._is_listed and self._is_at_end
+
+    def of(self, node: str) -> Collection[Holder]:
+        """The pods of a node."""
+        return self._pods.get(node, {}).values()
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self._pods.clear()
+        self._node.clear()
+        self._is_listed = self._is_at_end = False
+
+    def apply(self, entry: Entry) -> None:
+        """One message. A pod that cannot be read stays what it was."""
+        try:
+            if entry.key == _MARKER:
+                self._is_listed = not entry.deleted and decode(entry.value, state.Synced).complete
+                self._tell()
+                return
+            pod = None if entry.deleted else decode(entry.value, state.Pod)
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        holder = None if pod is None else holder_of(pod)
+        self._put(entry.key, pod.node if pod is not None else "", holder)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        if not self._is_at_end:
+            self._is_at_end = True
+            self._tell()
+
+    def _put(self, key: str, node: str, holder: Holder | None) -> None:
+        before = self._node.get(key)
+        if before is not None:
+            pods = self._pods[before]
+            if holder is not None and before == node and pods[key] == holder:
+                return
+            del pods[key], self._node[key]
+            if not pods:
+                del self._pods[before]
+            self._mark(before)
+        if holder is not None:
+            self._node[key] = node
+            self._pods.setdefault(node, {})[key] = holder
+            self._mark(node)
+
+    def _tell(self) -> None:
+        if self.is_complete:
+            self._mark_all()

@@ -1,0 +1,97 @@
+"""What a node lends: from a report of its usage to its status, and to batch pods, on a running control plane."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.e2e.clusters import HOME
+from tests.e2e.corner import Corner
+from tests.e2e.objects import NODES
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole
+
+from berth.contracts.names import ANNOTATION_ORIGIN_ALLOCATABLE, BATCH_CPU, BATCH_MEMORY
+from berth.contracts.slo import CONFIG_MAP
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+MAPS = f"/api/v1/namespaces/{HOME}/configmaps"
+NAME = CONFIG_MAP.partition("/")[2]
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+COLOCATION = {"enable": True, "cpuReclaimThresholdPercent": 75, "updateTimeThresholdSeconds": 1}
+
+
+class Koordlet:
+    """Reports of one node, by hand."""
+
+    def __init__(self, whole: Whole, node: str) -> None:
+        self._whole = whole
+        self._node = node
+        self._minutes = 0
+
+    async def start(self) -> None:
+        head = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": self._node}}
+        await self._whole.call("POST", METRICS, head | {"spec": {}})
+
+    async def report(self, cpu: str) -> None:
+        self._minutes += 1
+        usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
+        status = {
+            "updateTime": f"2026-01-01T00:{self._minutes:02}:00Z",
+            "nodeMetric": {"nodeUsage": usage, "systemUsage": usage},
+        }
+        await self._whole.patch(f"{METRICS}/{self._node}/status", {"status": status})
+
+
+async def lends(whole: Whole, node: str, cpu: str | None) -> dict[str, Any]:
+    """The node, once its status shows that it lends so much CPU; None: nothing."""
+
+    async def look() -> dict[str, Any] | None:
+        found = await whole.call("GET", f"{NODES}/{node}")
+        shown = [found["status"][field].get(BATCH_CPU) for field in ("capacity", "allocatable")]
+        return found if shown == [cpu, cpu] else None
+
+    return await until(look, f"{node} lends {cpu}")
+
+
+async def test_a_node_lends_what_others_leave(whole: Whole, corner: Corner) -> None:
+    await whole.try_call("POST", "/api/v1/namespaces", {"metadata": {"name": HOME}})
+    node = await corner.node("lender")
+    koordlet = Koordlet(whole, node)
+    await koordlet.start()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "namespace": HOME}}
+    await whole.call("POST", MAPS, config | {"data": {"colocation-config": json.dumps(COLOCATION)}})
+    try:
+        await koordlet.report("1")
+        await until(lambda: _is_offered(whole), "an offer, of nothing yet")
+        await koordlet.report("1")
+        shown = await lends(whole, node, "5k")
+        origin = json.loads(shown["metadata"]["annotations"][ANNOTATION_ORIGIN_ALLOCATABLE])
+        assert origin["resources"][BATCH_CPU] == "5k"
+
+        wanted = {BATCH_CPU: "2000", BATCH_MEMORY: "1Mi"}
+        for name in ("one", "two"):
+            await corner.pod(name, wanted, labels={"koordinator.sh/qosClass": "BE"})
+        await corner.bound("one", "two")
+        await corner.pod("three", wanted, labels={"koordinator.sh/qosClass": "BE"})
+        await corner.refused("three", BATCH_CPU)
+
+        # A kubelet that registers anew shows nothing of it.
+        zero = {BATCH_CPU: "0", BATCH_MEMORY: "0"}
+        await whole.patch(f"{NODES}/{node}/status", {"status": {"capacity": zero, "allocatable": zero}})
+        await lends(whole, node, "5k")
+
+        # What is used by others is not lent, at once.
+        await koordlet.report("5")
+        await lends(whole, node, "1k")
+        await whole.call("DELETE", f"{MAPS}/{NAME}")
+        await lends(whole, node, None)
+    finally:
+        await whole.try_call("DELETE", f"{MAPS}/{NAME}")
+        await whole.try_call("DELETE", f"{METRICS}/{node}")
+
+
+async def _is_offered(whole: Whole) -> bool:
+    return await whole.counted("slo-manager", "berth_slo_nodes_lending") == 1
