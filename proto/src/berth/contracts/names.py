@@ -81,6 +81,13 @@ ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
 
 # --- who is made to leave --------------------------------------------------------------------------------------------
 
+LABEL_EVICTION_ENABLED = "koordinator.sh/eviction-enabled"
+"""Pod: `true` lets it be evicted by its priority when its node is under pressure."""
+ANNOTATION_EVICTION_POLICY = "koordinator.sh/eviction-policy"
+"""Pod: the features that may evict it from its node, a JSON list of names; without it each may."""
+ANNOTATION_EVICTION_PRIORITY = "koordinator.sh/eviction-priority"
+"""Pod: its turn among those that may be evicted, an integer as text; lower leaves first."""
+
 LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
 """Pod: `true` protects it from preemption."""
 LABEL_QUESTIONED_OBJECT = "scheduling.koordinator.sh/questioned-object-key"
