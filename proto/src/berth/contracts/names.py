@@ -377,6 +377,16 @@ ANNOTATION_ORIGIN_ALLOCATABLE = "node.koordinator.sh/originExtendedAllocatable"
 """Node: what it lends to batch work before third parties have taken their part, JSON."""
 ANNOTATION_THIRD_PARTY_ALLOCATIONS = "node.koordinator.sh/thirdPartyAllocations"
 """Node: what other frameworks (YARN) have taken of it, JSON."""
+LABEL_COMPONENT = "app.kubernetes.io/component"
+"""Pod: which part of its application it is."""
+COMPONENT_NODE_MANAGER = "node-manager"
+"""Its value for a NodeManager of YARN."""
+ANNOTATION_YARN_NODE_ID = "yarn.hadoop.apache.org/node-id"
+"""Pod: the id of its NodeManager, host and port."""
+ANNOTATION_YARN_CLUSTER_ID = "yarn.hadoop.apache.org/cluster-id"
+"""Pod: the YARN cluster of its NodeManager."""
+YARN_CLUSTER = "__default_yarn_cluster__"
+"""The cluster of a NodeManager that names none."""
 LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
 """What a node lends: worked out from what others leave, and less tomorrow than today."""
 
@@ -394,5 +404,6 @@ READ_PREFIXES = (
     "internal.scheduling.koordinator.sh/",
     "pod-group.scheduling.sigs.k8s.io",
     "slo.koordinator.sh/",
+    "yarn.hadoop.apache.org/",
 )
 """Prefixes of the annotations that Berth reads; others stay in Kubernetes."""
