@@ -27,6 +27,7 @@ DOMAINS = (
     "amd.com",
     "dcu.com",
     "huawei.com",
+    "hadoop.apache.org",
 )
 QUALIFIED = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 """A qualified name of Kubernetes."""

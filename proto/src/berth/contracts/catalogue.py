@@ -58,6 +58,7 @@ _RESERVATION = "reservation-manager"
 _SLO = "slo-manager"
 _AGENT = "node-qos-enforcer"
 _AUDITOR = "auditor"
+_YARN = "yarn-operator"
 NOBODY = "no service yet"
 """The writer of a message that is understood, but that no service sends."""
 _EVT = f"{PREFIX}.evt"
@@ -111,6 +112,7 @@ CHANNELS = (
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
     Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
     Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _SLO),
+    Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _YARN),
     Channel(command.OfferNode, buckets.COMMANDS, f"{_CMD}.offer.nodes.<name>", _SLO),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotaprofiles.<namespace>.<name>", _QUOTA),

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from berth.runtime import Seconds, ServiceSettings
 from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl
+from berth.yarn_operator.core.pods import DEFAULT_CLUSTER
 
 SERVICE: Final = "yarn-operator"
 
@@ -16,14 +17,14 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment."""
 
     yarn_clusters: Annotated[
-        list[str],
+        tuple[str, ...],
         Meta(
             min_length=1,
             max_length=64,
             description="YARN clusters as NAME=URL, with one URL for each ResourceManager, separated by '|'; "
             "a NodeManager that names no cluster belongs to __default_yarn_cluster__",
         ),
-    ]
+    ] = (f"{DEFAULT_CLUSTER}=http://resourcemanager:8088",)
     yarn_user: Annotated[str, Meta(max_length=100, description="user.name of the requests; has to be an admin")] = (
         "yarn"
     )

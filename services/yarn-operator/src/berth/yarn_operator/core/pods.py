@@ -7,6 +7,10 @@ from typing import Final, NamedTuple
 from berth.contracts import names, state
 from berth.resources.amounts import Amounts
 
+NODE_MANAGER: Final = "node-manager"
+"""What the component of a NodeManager's pod is called."""
+DEFAULT_CLUSTER: Final = "__default_yarn_cluster__"
+"""The cluster of a NodeManager that names none."""
 _ALIVE: Final = frozenset({"", "Pending", "Running"})
 
 
@@ -35,8 +39,8 @@ def part_of(pod: state.Pod) -> Part | None:
     }
     manager = None
     annotations = template.annotations
-    if template.labels.get(names.LABEL_COMPONENT) == names.COMPONENT_NODE_MANAGER:
+    if template.labels.get(names.LABEL_COMPONENT) == NODE_MANAGER:
         named = annotations.get(names.ANNOTATION_YARN_NODE_ID, "")
         if named:
-            manager = NodeManager(named, annotations.get(names.ANNOTATION_YARN_CLUSTER_ID) or names.YARN_CLUSTER)
+            manager = NodeManager(named, annotations.get(names.ANNOTATION_YARN_CLUSTER_ID) or DEFAULT_CLUSTER)
     return Part(pod.node, held, manager) if held or manager else None

@@ -27,9 +27,9 @@ class Seen(NamedTuple):
     """What is seen of a node.
 
     `origin` is what it lends before YARN has its part, `offered` what is offered of that to Kubernetes (None: the offer
-    has not followed the charge yet), `held` what bound pods have asked for of it: batch resources. `charged` is what the node's annotation says that YARN has.
-    `manager` None: the ResourceManager does not list one. `has_pod`: the pod of a NodeManager is there. `doubt` is the
-    most that YARN may have been granted by requests without an answer.
+    has not followed the charge yet), `held` what bound pods have asked for of it. `charged` is what the
+    node's annotation says that YARN has. `manager` None: the ResourceManager does not list one. `has_pod`: the pod of a
+    NodeManager is there. `doubt` is the most that YARN may have been granted by requests without an answer.
     """
 
     origin: dict[str, int]
