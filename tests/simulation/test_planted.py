@@ -13,7 +13,7 @@ from tests.simulation.run import Outcome, run_seed
 FOUND_BY: dict[str, tuple[int, str]] = {
     "R1 accounts": (1, "I1"),
     "R1 decisions": (2, "I6"),
-    "R1 stages": (1, "I1"),
+    "R1 stages": (6, "I1"),
     "R2": (0, "I1"),
     "R3 bound": (0, "I6"),
     "R3 uid": (3, "I6"),
