@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from berth.testing.nats_server import NatsServer
 
 SIMULATION = Path(__file__).parent / "simulation"
+WORLDS = (SIMULATION, Path(__file__).parent / "libs/testing")
+"""Where tests make simulated worlds."""
 
 # Speed is never asserted, also not by hypothesis; integration tries the same examples every time, developers new ones.
 # A property that says nothing of its own is tried with so many; of what nobody may have twice each says how many.
@@ -54,6 +56,17 @@ def _place(item: pytest.Item) -> tuple[bool, bool]:
 
 def pytest_collection_finish() -> None:
     """Modules and tests stay to the end: a collection of garbage, which each simulated world makes, passes them by."""
+    _set_aside()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _heap(request: pytest.FixtureRequest) -> None:
+    """The same goes for what thousands of tests before these have left behind."""
+    if not set(WORLDS).isdisjoint(request.path.parents):
+        _set_aside()
+
+
+def _set_aside() -> None:
     gc.collect()
     gc.freeze()
 
