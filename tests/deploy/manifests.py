@@ -32,7 +32,7 @@ def resolve(folder: Path) -> Iterator[Json]:
         if target.is_dir():
             yield from resolve(target)
         else:
-            yield from (each for each in yaml.safe_load_all(target.read_text()) if each)
+            yield from (each for each in yaml.load_all(target.read_text(), yaml.CSafeLoader) if each)
 
 
 def built(overlay: str) -> list[Json]:
@@ -44,7 +44,7 @@ def built(overlay: str) -> list[Json]:
     command = [kubectl, verb, str(K8S / "overlays" / overlay)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
 
 OBJECTS = [each for part in ("overlays/single-node", "components/yarn") for each in resolve(K8S / part)]
