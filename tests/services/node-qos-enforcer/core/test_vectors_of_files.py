@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.node_qos_enforcer.core import cgroup_files, cgroup_paths, proc
+from berth.node_qos_enforcer.core import cgroup_files, cgroup_paths, knob_texts, proc
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.pressure import parse_pressure
 from berth.testing.vectors import cases
@@ -40,9 +40,15 @@ def memory_stat(text, version):
     return {**stat._asdict(), "usage_without_page_cache": stat.usage_without_page_cache}
 
 
+def throttling(text, version):
+    periods, throttled, throttled_ns = cgroup_files.parse_throttling(text, version)
+    return {"nr_periods": periods, "nr_throttled": throttled, "throttled_ns": throttled_ns}
+
+
 CGROUP = {
     "cpu.stat usage": lambda text, version: {"usage_ns": cgroup_files.parse_cpu_usage_ns(text, version)},
     "memory.stat": memory_stat,
+    "cpu.stat": throttling,
 }
 
 
@@ -51,9 +57,18 @@ def test_cgroup_file(case):
     check(case, lambda: CGROUP[case["given"]["file"]](case["given"]["content"], case["given"]["version"]))
 
 
+CONVERSIONS = {
+    "cpu_max_to_quota": lambda value: cgroup_files.parse_bandwidth(value).quota_us,
+    "milli_to_quota": knob_texts.quota_of_milli,
+    "milli_to_shares": knob_texts.shares_of_milli,
+    "shares_to_weight": lambda value: knob_texts.weight_of_shares(int(value)),
+}
+
+
 @pytest.mark.parametrize("case", cases("node-qos/cgroup-value-conversion"))
-def test_quota(case):
-    check(case, lambda: {"value": cgroup_files.parse_bandwidth(case["given"]["value"]).quota_us})
+def test_conversion(case):
+    given = case["given"]
+    check(case, lambda: {"value": CONVERSIONS[given["conversion"]](given["value"])})
 
 
 @pytest.mark.parametrize("case", cases("node-qos/cgroup-path"))

@@ -14,11 +14,12 @@ from typing import NamedTuple
 from berth.contracts import buckets
 from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
+from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
@@ -82,18 +83,22 @@ class Agent:
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         await _describe(ctx, trees, known)
+        lock = NodeLock(ctx.settings.journal_file)
+        if ctx.settings.enforce or ctx.settings.give_back:
+            # During a roll-out the process before this one still writes: its journal is read when it has ended.
+            await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
+            known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
-        control = Control(executor)
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, control, executor, known)
+            await give_back_for_ever(ctx, executor, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, control)
-        elif control.is_held:
-            await let_go_of_before(ctx, control)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock)
+        elif any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""

@@ -40,6 +40,12 @@ def qos_dir(driver: Driver, qos: KubeQos) -> str:
     return _QOS_DIR[driver][qos]
 
 
+def pod_dir(driver: Driver, qos: KubeQos, uid: str) -> str:
+    """Give the directory of a pod."""
+    name = f"{_POD_PREFIX[qos]}{uid.replace('-', '_')}.slice" if driver == "systemd" else f"pod{uid}"
+    return f"{_QOS_DIR[driver][qos]}/{name}"
+
+
 def pod_id_of(driver: Driver, basename: str) -> str | None:
     """Read the pod id from a directory's name, None for other directories; systemd's form keeps its underscores."""
     if driver == "cgroupfs":
