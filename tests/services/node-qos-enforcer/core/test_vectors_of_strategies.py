@@ -4,11 +4,11 @@ import pytest
 
 from berth.contracts.names import LABEL_QOS
 from berth.node_qos_enforcer.core.cgroup_files import parse_bandwidth, parse_bandwidth_v1
-from berth.node_qos_enforcer.core.knob_texts import first_pass, quota_of_milli, quota_value
+from berth.node_qos_enforcer.core.knob_texts import first_pass, quota_value
+from berth.node_qos_enforcer.core.laws import batch, memory
+from berth.node_qos_enforcer.core.laws import cpu_burst as burst
+from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.strategies import batch_law as batch
-from berth.node_qos_enforcer.core.strategies import cpu_burst_law as burst
-from berth.node_qos_enforcer.core.strategies import memory_law as memory
 from berth.node_qos_enforcer.core.strategies.node_slo import effective_section
 from berth.testing.vectors import cases
 
@@ -72,7 +72,7 @@ def test_a_round_of_quota_burst(case):
             is_allowed=each.get("limiter_allows", True),
         )
         after[name] = burst.next_quota(
-            operations[name], quota_of_milli(limit), each["current_quota"], given["cfs_quota_burst_percent"]
+            operations[name], milli_to_quota_us(limit), each["current_quota"], given["cfs_quota_burst_percent"]
         )
     pod = burst.pod_quota(given["pod_quota"], list(before.values()), list(after.values()))
     assert (operations, after, pod) == (expect["operations"], expect["container_quota"], expect["pod_quota"])

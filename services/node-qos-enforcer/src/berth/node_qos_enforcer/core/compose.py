@@ -15,8 +15,9 @@ from berth.contracts.base import Problem
 from berth.contracts.names import CPU, MEMORY
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
-from berth.node_qos_enforcer.core.knob_texts import MAX, quota_of_milli
-from berth.node_qos_enforcer.core.strategies.cpu_burst_law import pod_quota
+from berth.node_qos_enforcer.core.knob_texts import MAX
+from berth.node_qos_enforcer.core.laws.cpu_burst import pod_quota
+from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us
 from berth.node_qos_enforcer.core.strategies.knobs import (
     CPU_QUOTA,
     CPUSET,
@@ -71,7 +72,7 @@ def base_quota(container: Container, limit: str | None, ratio: str | None) -> in
     """A container's quota before burst, -1 for none."""
     if container.is_pinned:
         return UNLIMITED
-    base_us = quota_of_milli(container.limits.get(CPU, 0)) if limit is None else _number(limit)
+    base_us = milli_to_quota_us(container.limits.get(CPU, 0)) if limit is None else _number(limit)
     return base_us if ratio is None or base_us < 0 else math.ceil(base_us / float(ratio))
 
 
@@ -100,7 +101,7 @@ def _of_pod(pod: Pod, quotas: list[Quota], parts: Mapping[Ref, str]) -> int:
     if any(each.wanted_us < 0 for each in quotas):
         return UNLIMITED
     own = parts.get(Ref(pod.group, QUOTA_LIMIT))
-    base_us = _number(own) if own is not None else quota_of_milli(pod.limits.get(CPU, 0))
+    base_us = _number(own) if own is not None else milli_to_quota_us(pod.limits.get(CPU, 0))
     ratio = parts.get(Ref(pod.group, QUOTA_SCALE))
     if ratio is not None and base_us > 0:
         base_us = math.ceil(base_us / float(ratio))
@@ -139,7 +140,7 @@ def asked(snapshot: Snapshot, ref: Ref) -> str | None:
 def _of_limits(knob: str, limits: Mapping[str, int], is_limited: bool) -> str:
     if knob == MEMORY_MAX:
         return str(limits[MEMORY]) if is_limited and limits.get(MEMORY, 0) > 0 else MAX
-    return _text(quota_of_milli(limits.get(CPU, 0)) if is_limited else UNLIMITED)
+    return _text(milli_to_quota_us(limits.get(CPU, 0)) if is_limited else UNLIMITED)
 
 
 def _number(value: str) -> int:

@@ -10,37 +10,16 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED, Bandwidth, Version
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
+from berth.node_qos_enforcer.core.laws.cpu_values import QUOTA_MIN_US, shares_to_weight
 from berth.node_qos_enforcer.core.malformed import Malformed, quoted
 from berth.node_qos_enforcer.core.strategies.knobs import Knob, Within
 from berth.rules.cpus.cpuset import format_cpuset
 
 MAX: Final = "max"
 PERIOD_US: Final = 100_000
-KERNEL_MIN_QUOTA_US: Final = 1_000
-KERNEL_MIN_SHARES: Final = 2
-KERNEL_MAX_SHARES: Final = 262_144
 PAGE: Final = 4_096
 _NO_LIMIT: Final = 0x7FFF_FFFF_FFFF_F000
 """From here on a version-1 amount of memory is none."""
-
-
-def weight_of_shares(shares: int) -> int:
-    """CPU weight of version 2. Raises Malformed for shares that the kernel does not take."""
-    if not KERNEL_MIN_SHARES <= shares <= KERNEL_MAX_SHARES:
-        raise Malformed("cpu.shares", f"{shares} is not within {KERNEL_MIN_SHARES}..{KERNEL_MAX_SHARES}")
-    return 1 + (shares - KERNEL_MIN_SHARES) * 9_999 // 262_142
-
-
-def shares_of_milli(milli: int) -> int:
-    """CPU shares for a request in thousandths of a core."""
-    if milli <= 0:
-        return KERNEL_MIN_SHARES
-    return min(max(milli * 1_024 // 1_000, KERNEL_MIN_SHARES), KERNEL_MAX_SHARES)
-
-
-def quota_of_milli(milli: int) -> int:
-    """CFS quota in 100 ms for a limit in thousandths of a core; -1: none."""
-    return UNLIMITED if milli <= 0 else max(milli * 100, KERNEL_MIN_QUOTA_US)
 
 
 def quota_value(bandwidth: Bandwidth) -> str:
@@ -68,10 +47,10 @@ def text_of(knob: Knob, version: Version, value: str, *, period_us: int = PERIOD
         case "quota":
             if value == MAX:
                 return f"{MAX} {period_us}" if version == 2 else str(UNLIMITED)
-            quota_us = max(int(value) * period_us // PERIOD_US, KERNEL_MIN_QUOTA_US)
+            quota_us = max(int(value) * period_us // PERIOD_US, QUOTA_MIN_US)
             return f"{quota_us} {period_us}" if version == 2 else str(quota_us)
         case "weight":
-            return str(weight_of_shares(int(value)) if version == 2 else int(value))
+            return str(shares_to_weight(value) if version == 2 else int(value))
         case "cpus":
             return format_cpuset(parse_cpuset(value, field=knob.name))
         case "number" if value == MAX and version == 1:

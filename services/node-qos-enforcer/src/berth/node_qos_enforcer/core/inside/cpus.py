@@ -12,7 +12,7 @@ from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.inside.facts import InsideFacts
 from berth.node_qos_enforcer.core.inside.seen import Limits, PodSeen
-from berth.node_qos_enforcer.core.strategies.batch_law import batch_limits, read_spec
+from berth.node_qos_enforcer.core.laws.batch import batch_limits, read_spec
 from berth.rules.cpu_normalization import normalised_quota
 from berth.rules.cpus.container_cpuset import container_cpuset
 from berth.rules.cpus.cpuset import format_cpuset

@@ -10,7 +10,7 @@ from typing import Final
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.knob_texts import MAX
-from berth.node_qos_enforcer.core.strategies.batch_law import BatchLimits, batch_limits, read_spec
+from berth.node_qos_enforcer.core.laws.batch import BatchLimits, batch_limits, read_spec
 from berth.node_qos_enforcer.core.strategies.knobs import CPU_QUOTA, CPU_SHARES, MEMORY_MAX, QUOTA_LIMIT
 from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD
 from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Pod, Snapshot, Spec, Strategy, Wanted

@@ -14,8 +14,8 @@ from berth.contracts.names import CPU
 from berth.node_qos_enforcer.core.cgroup_files import Version, parse_cpu_usage_ns, parse_throttling
 from berth.node_qos_enforcer.core.compose import base_quota
 from berth.node_qos_enforcer.core.knob_texts import MAX, PERIOD_US
+from berth.node_qos_enforcer.core.laws import cpu_burst as law
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.strategies import cpu_burst_law as law
 from berth.node_qos_enforcer.core.strategies.knobs import (
     CPU_BURST,
     CPU_QUOTA,

@@ -15,8 +15,8 @@ from berth.contracts.base import Problem
 from berth.contracts.names import BATCH_MEMORY, MEMORY
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, KubeQos, qos_dir
 from berth.node_qos_enforcer.core.knob_texts import MAX
-from berth.node_qos_enforcer.core.strategies import memory_law as law
-from berth.node_qos_enforcer.core.strategies.batch_law import Sizes, read_spec
+from berth.node_qos_enforcer.core.laws import memory as law
+from berth.node_qos_enforcer.core.laws.batch import Sizes, read_spec
 from berth.node_qos_enforcer.core.strategies.knobs import MEMORY_QOS
 from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS, QOS
 from berth.node_qos_enforcer.core.strategies.seam import (

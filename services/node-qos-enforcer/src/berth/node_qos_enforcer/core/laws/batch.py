@@ -13,7 +13,7 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.contracts.names import BATCH_CPU, BATCH_MEMORY
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
-from berth.node_qos_enforcer.core.knob_texts import quota_of_milli, shares_of_milli
+from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us, milli_to_shares
 from berth.resources.amounts import parse_amounts
 from berth.rules.bounded_json import annotation_field, read_json
 
@@ -86,13 +86,13 @@ def batch_limits(
     request_milli = sum(max(each.requests.get(BATCH_CPU, 0), 0) for each in chosen)
     quota_us = UNLIMITED
     if has_quota and all(each.limits.get(BATCH_CPU, 0) > 0 for each in chosen):
-        quota_us = quota_of_milli(sum(each.limits[BATCH_CPU] for each in chosen))
+        quota_us = milli_to_quota_us(sum(each.limits[BATCH_CPU] for each in chosen))
         if ratio is not None and ratio > 1:
             quota_us = _divided(quota_us, ratio)
     memory = UNLIMITED
     if all(each.limits.get(BATCH_MEMORY, 0) > 0 for each in chosen):
         memory = sum(each.limits[BATCH_MEMORY] for each in chosen)
-    return BatchLimits(shares_of_milli(request_milli), quota_us, memory)
+    return BatchLimits(milli_to_shares(request_milli), quota_us, memory)
 
 
 def _divided(quota_us: int, ratio: float) -> int:
