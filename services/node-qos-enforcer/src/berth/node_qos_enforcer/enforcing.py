@@ -78,6 +78,7 @@ class Enforcer:
             return NO_STRATEGY
         if sample.driver is None:
             return NO_KUBELET
+        known.uids = tuple(each.uid for each in sample.pods)
         with self._lock:
             if self._ended:
                 return ""
