@@ -85,6 +85,7 @@ BUILT = {
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),
+    "pod.<node>.<uid>": subjects.node_pod_key("NODE", "UID"),
     "offer.<name>": subjects.named_key("offer", "NAME"),
     "charge.<class>": subjects.charge_key("CLASS"),
     "epoch": subjects.EPOCH_KEY,
