@@ -59,6 +59,21 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 """Pod: its priority class of the protocol (koord-prod, koord-mid, koord-batch, koord-free)."""
 LABEL_PRIORITY = "koordinator.sh/priority"
 """Pod, Reservation: sub-priority, an integer as text."""
+ANNOTATION_PROFILES = "scheduling.berth.sh/profiles"
+"""Pod, written at its creation: the ClusterColocationProfiles that were applied to it, and what they found, JSON."""
+ANNOTATION_KEEP_RESOURCES = "config.koordinator.sh/skip-update-resources"
+"""ClusterColocationProfile: it leaves cpu and memory of pods as they are, whatever the value."""
+LABEL_SKIP_REQUIRED_LABELS = "pod.koordinator.sh/skip-enhanced-validation"
+"""Pod: `true` spares it the check of labels that the cluster requires."""
+
+# --- admission ------------------------------------------------------------------------------------------------------
+
+LABEL_MUTATING_UPDATE = "pod.koordinator.sh/mutating-update"
+"""Pod: `true` has admission look at its changes, too."""
+LABEL_CONFIG_MAP_TYPE = "koordinator.sh/configmap-type"
+"""ConfigMap: which one of Koordinator's it is."""
+SLO_CONFIG_MAP_TYPE = "slo-controller-config"
+"""What that label says of the ConfigMap of strategies."""
 
 # --- what pods ask of their node (Koordinator) -----------------------------------------------------------------------
 
@@ -383,6 +398,8 @@ ANNOTATION_YARN_NODE_ID = "yarn.hadoop.apache.org/node-id"
 """Pod: the id of its NodeManager, host and port."""
 ANNOTATION_YARN_CLUSTER_ID = "yarn.hadoop.apache.org/cluster-id"
 """Pod: the YARN cluster of its NodeManager."""
+ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
+"""Pod: what each container has of batch resources, JSON; written at its creation and, over that, at the bind."""
 LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
 """What a node lends: worked out from what others leave, and less tomorrow than today."""
 

@@ -18,14 +18,15 @@ from berth.contracts.state import Node
 from berth.resources.amounts import Amounts
 from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.load_aware.metric import Metric
-from berth.slo_manager.core.config import COLOCATION, Config
+from berth.rules.node_strategies.colocation import Colocation
+from berth.rules.node_strategies.config import COLOCATION, Config
 from berth.slo_manager.core.offers.age import is_stale
 from berth.slo_manager.core.offers.facts import RESOURCES, Facts, Holder, facts_of
 from berth.slo_manager.core.offers.origin import NORMALIZATION, THIRD_PARTIES, shown_values
 from berth.slo_manager.core.offers.registry import KINDS
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.core.offers.settling import Settling
-from berth.slo_manager.core.offers.strategy import Colocation, strategy_of
+from berth.slo_manager.core.offers.strategy import strategy_of
 from berth.slo_manager.core.offers.sums import Sum
 from berth.slo_manager.core.offers.third_parties import TAKEN, revisions_of
 from berth.slo_manager.core.offers.zones import zone_offers
