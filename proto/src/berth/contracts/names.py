@@ -80,7 +80,33 @@ LABEL_CONFIG_MAP_TYPE = "koordinator.sh/configmap-type"
 SLO_CONFIG_MAP_TYPE = "slo-controller-config"
 """What that label says of the ConfigMap of strategies."""
 
+# --- what pods ask of their node (Koordinator) -----------------------------------------------------------------------
+
+ANNOTATION_CPU_QOS = "koordinator.sh/cpuQOS"
+"""Pod of class LS: its group identity, JSON: `enable`, `groupIdentity`."""
+ANNOTATION_RESCTRL = "node.koordinator.sh/resctrl"
+"""Pod: its part of the cache and of memory bandwidth, JSON: `llc`, `mb`."""
+ANNOTATION_BLKIO_QOS = "koordinator.sh/blkioQOS"
+"""Pod: limits of its volumes, JSON: `blocks`."""
+ANNOTATION_NETWORK_QOS = "koordinator.sh/networkQOS"
+"""Pod: its bandwidth in bits a second, JSON: `ingressLimit`, `egressLimit`."""
+LABEL_CORE_SCHED_GROUP = "koordinator.sh/core-sched-group-id"
+"""Pod: with whom it shares cores."""
+LABEL_CORE_SCHED_POLICY = "koordinator.sh/core-sched-policy"
+"""Pod: `none` leaves it out of core scheduling, `exclusive` has it share cores with nobody."""
+ANNOTATION_OOM_SCORE = "koordinator.sh/oom-score-adj"
+"""Pod: the OOM score of its containers, an integer as text."""
+ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
+"""Pod: OOM scores by container, JSON. They go before that of the pod."""
+
 # --- who is made to leave --------------------------------------------------------------------------------------------
+
+LABEL_EVICTION_ENABLED = "koordinator.sh/eviction-enabled"
+"""Pod: `true` lets it be evicted by its priority when its node is under pressure."""
+ANNOTATION_EVICTION_POLICY = "koordinator.sh/eviction-policy"
+"""Pod: the features that may evict it from its node, a JSON list of names; without it each may."""
+ANNOTATION_EVICTION_PRIORITY = "koordinator.sh/eviction-priority"
+"""Pod: its turn among those that may be evicted, an integer as text; lower leaves first."""
 
 LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
 """Pod: `true` protects it from preemption."""

@@ -1,7 +1,7 @@
 """`extended-resource-spec`: what each container has of batch resources, for agents that set its limits on the node.
 
-A webhook writes it when a pod is created. The bind writes it from the specification, over whatever is there: the webhook
-may have been away, and a user may have written something else.
+A webhook writes it when a pod is created. The bind writes it from the specification, over whatever is there: the
+webhook may have been away, and a user may have written something else.
 """
 
 from __future__ import annotations
