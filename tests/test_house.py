@@ -29,7 +29,7 @@ PACKAGES = sorted(
 )
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
 LAYERS = ["shell", "reconciler", "views", "core"]
-LAYERED = ["auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
+LAYERED = ["admission-webhook", "auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
 """Services that have these layers, and no module of another name beside them but those of `BESIDE`."""
 SPECIALISTS = {
     "placement-solver": {"pacing", "rounds", "views"},
@@ -41,7 +41,7 @@ SPECIALISTS = {
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
-INPUTS = {"auditor": {"lists"}, "quota-manager": {"hooks"}}
+INPUTS = {"admission-webhook": {"keys", "server"}, "auditor": {"lists"}, "quota-manager": {"hooks"}}
 """What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}

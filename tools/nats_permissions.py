@@ -86,6 +86,9 @@ PARTS = {
         commits=True,
         makes_topology=True,
     ),
+    "admission-webhook": Part(
+        follows=(buckets.STATE, buckets.QUOTA, buckets.LEASE), leases=("admission-webhook", "certificate.*")
+    ),
     "auditor": Part(follows=(buckets.LEDGER, buckets.QUOTA), leases=("auditor",)),
     "node-authenticator": Part(authenticates=True),
     agents.AGENT: Part(

@@ -100,8 +100,9 @@ def test_every_variable_is_a_setting_of_its_service(house: Any) -> None:
         settings = load_settings(house.settings(name), {**(common if takes_common else {}), **environment})
         assert settings.nats_user == name
         assert settings.http_host == "0.0.0.0"  # probes come from outside the pod
-        (port,) = container["ports"]
-        assert settings.http_port == port["containerPort"]
+        ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+        assert ports.pop("http") == settings.http_port
+        assert ports == ({"webhook": settings.webhook_port} if name == "admission-webhook" else {})
         assert settings.nats_url == "tls://nats.berth-system.svc:4222"
         (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "bus"]
         sources = next(each for each in pod_of(workload)["volumes"] if each["name"] == "bus")["projected"]["sources"]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from berth import contracts
-from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
+from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, WEBHOOKS
 from berth.contracts import buckets, command, event, ledger, state, subjects
 from berth.contracts.base import Message, Part
 from berth.contracts.catalogue import CHANNELS, NOBODY, Channel
@@ -78,6 +78,9 @@ BUILT = {
             "csinode",
             "csidriver",
             "volumeattachment",
+            "clustercolocationprofile",
+            "mutatingwebhookconfiguration",
+            "validatingwebhookconfiguration",
         )
     },
     "report.<name>": subjects.named_key("report", "NAME"),
@@ -210,7 +213,7 @@ def test_a_union_holds_all_that_travels_in_its_place(union: object, place: str) 
     assert set(union.__args__) == {channel.message for channel in CHANNELS if channel.place == place}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, CONFIG_MAPS], ids=lambda kind: kind.prefix)
+@pytest.mark.parametrize("kind", [*KINDS, CONFIG_MAPS, *WEBHOOKS], ids=lambda kind: kind.prefix)
 def test_the_watcher_writes_each_kind_where_the_catalogue_says(kind: object) -> None:
     (channel,) = [each for each in CHANNELS if each.message is kind.message]  # type: ignore[attr-defined]
     names = re.findall("<([a-z]+)>", channel.pattern)
@@ -220,7 +223,7 @@ def test_the_watcher_writes_each_kind_where_the_catalogue_says(kind: object) -> 
 
 def test_the_watcher_writes_every_message_of_state() -> None:
     listed = {channel.message for channel in CHANNELS if channel.place == buckets.STATE}
-    assert listed == {kind.message for kind in (*KINDS, CONFIG_MAPS)} | {state.Synced}
+    assert listed == {kind.message for kind in (*KINDS, CONFIG_MAPS, *WEBHOOKS)} | {state.Synced}
 
 
 # --- what the services' sources say --------------------------------------------------------------------------------

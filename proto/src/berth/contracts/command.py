@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from berth.contracts.base import Integer, Message
+from berth.contracts.base import Integer, Message, Part
 from berth.contracts.kube import OwnerReference
 
 MANAGER: Final = "berth"
@@ -99,6 +99,35 @@ class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):
     version: str = ""
 
 
+class WebhookEntry(Part, frozen=True, kw_only=True):
+    """What of the API server's requests one webhook is called for.
+
+    `door` names path and kind of request (`berth.rules.webhooks`). The selectors are label selectors as Kubernetes
+    writes them, `conditions` CEL expressions by name, all of which have to hold.
+    """
+
+    name: str
+    door: str
+    namespace_selector: dict[str, Any] = {}
+    object_selector: dict[str, Any] = {}
+    conditions: dict[str, str] = {}
+
+
+class ConfigureWebhooks(Message, frozen=True, kw_only=True, tag="webhooks.configure.v1"):
+    """Have Berth's configuration of this kind (`mutating` or `validating`) hold these entries and no others.
+
+    cluster-writer alone says where they lead, that they may fail, and which namespaces are left out. `ca_bundle`: what
+    the replicas are checked by (PEM). `uid` and `version` are those of the object that the asker saw: one that has
+    changed since then is left alone, and asked for again.
+    """
+
+    kind: str
+    uid: str
+    version: str
+    entries: list[WebhookEntry] = []
+    ca_bundle: str = ""
+
+
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
     """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message."""
 
@@ -134,5 +163,14 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
 
 
 Command = (
-    PatchNode | AnnotateNode | OfferNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+    PatchNode
+    | AnnotateNode
+    | OfferNode
+    | PatchObject
+    | ApplyObject
+    | DeleteObject
+    | ConfigureWebhooks
+    | RefusePod
+    | ReportPod
+    | EvictPod
 )

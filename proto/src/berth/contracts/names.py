@@ -51,6 +51,11 @@ ANNOTATION_WINDOW = "scheduling.berth.sh/window"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 """Device, NodeResourceTopology, Reservation: who writes it; cluster-writer changes those of Berth alone."""
 
+WEBHOOKS = "berth-admission"
+"""MutatingWebhookConfiguration, ValidatingWebhookConfiguration: the name of Berth's."""
+NAMESPACES_OF_BERTH = ("berth-system", "berth-nodes")
+"""Where Berth itself runs; admission leaves these alone, and kube-system."""
+
 # --- QoS and priority (Koordinator) ----------------------------------------------------------------------------------
 
 LABEL_QOS = "koordinator.sh/qosClass"
