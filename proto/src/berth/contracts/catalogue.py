@@ -167,9 +167,7 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.noderesourcetopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clusternetworktopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.configmaps.<namespace>.<name>", _SLO),
-    Channel(
-        event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clustercolocationprofiles.<name>", _WEBHOOK
-    ),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clustercolocationprofiles.<name>", _WEBHOOK),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.found.<promise>.<id>", _AUDITOR),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
