@@ -36,7 +36,9 @@ def subclasses(kind: type) -> Iterator[type]:
 
 
 def of_contract(kind: type) -> list[type]:
-    return [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    """In an order that is the same in every worker, whatever each has imported first."""
+    found = [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
 
 
 STRUCTS = [each for each in of_contract(msgspec.Struct) if each not in (Message, Part, View)]
