@@ -47,7 +47,8 @@ def built(overlay: str) -> list[Json]:
     return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
 
-OBJECTS = list(resolve(K8S / "overlays/single-node"))
+OBJECTS = [each for part in ("overlays/single-node", "components/yarn") for each in resolve(K8S / part)]
+"""The smallest overlay, and what is optional."""
 WORKLOADS = [each for each in OBJECTS if each["kind"] in RUNNING]
 CRDS: dict[str, Json] = {path.stem: json.loads(path.read_text()) for path in (K8S / "crds").glob("*.json")}
 
