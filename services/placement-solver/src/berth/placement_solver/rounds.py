@@ -114,6 +114,7 @@ class Rounds:
         """Tell the view the time, and wake whom what has happened may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
+        cluster.moment += 1
         self.tell_time()
         if cluster.now - self._woken_at < WAKE_EVERY_S:
             return
@@ -223,10 +224,7 @@ class Rounds:
             return
         self._look_again(solution.placements)
         if found.victims:
-            metrics.NOMINATED.inc(len(found.placements))
-            for waiting, refusal in zip(still, refused.refusals, strict=True):
-                if waiting is not None:
-                    await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
+            metrics.NOMINATED.inc(len(found.placements))  # `placement.nominated` says what they wait for
         else:
             await self._announce(plan, solution, started)
 

@@ -114,6 +114,7 @@ class Holdings:
             self.charged,
             self.budgets.values,
             self.placeholders,
+            lambda: self.moment,
         )
         self.displacers = displacers_of(self.ground)
         self.revocations = Revocations(self.ground)
@@ -128,11 +129,15 @@ class Holdings:
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.moment = 0
+        """Grows with what is read, and with each round."""
         self.now = 0.0
         self.now_ms = 0
         self.capacity_came_back = False
         """In a way that is none of `happenings`, so that anybody may be helped by it."""
         self.quota_changed = False
+        self.charged_anew: frozenset[str] = frozenset()
+        """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)

@@ -81,6 +81,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
         """Take in one message of STATE. Raises InvalidMessage for a malformed one."""
+        self.moment += 1
         if gap:
             for tracker in self._trackers.values():
                 tracker.gap()
