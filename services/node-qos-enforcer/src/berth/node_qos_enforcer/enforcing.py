@@ -21,7 +21,7 @@ from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
-from berth.node_qos_enforcer.core.strategies.seam import Snapshot, Spec
+from berth.node_qos_enforcer.core.strategies.seam import Component, Snapshot, Spec
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
@@ -134,6 +134,18 @@ class Enforcer:
         known.standing = standing_of(answer, applied)
 
 
+def installed_of(settings: Settings) -> frozenset[Component]:
+    """The components whose rights this agent has."""
+    found: dict[Component, bool] = {
+        "enforce": True,
+        "enforce-network": settings.enforce_network,
+        "enforce-cores": settings.enforce_cores,
+        "enforce-kernel": settings.enforce_kernel,
+        "enforce-perf": settings.enforce_perf,
+    }
+    return frozenset(component for component, is_there in found.items() if is_there)
+
+
 def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
     """How each strategy stands, in words."""
     lacking = {knob: each for each in STRATEGIES for knob in each.needs.knobs if knob in applied.lacking}
@@ -150,7 +162,8 @@ async def enforce_for_ever(
 ) -> None:
     """Enforce until cancelled, then give back, unless another process waits for the lock that is held."""
     interval_s = ctx.settings.enforce_interval_s
-    enforcer = Enforcer(applier, Meter(known.node, max_gap_s=2 * interval_s + 1.0), known)
+    strategies = Round(STRATEGIES, installed_of(ctx.settings))
+    enforcer = Enforcer(applier, Meter(known.node, max_gap_s=2 * interval_s + 1.0), known, strategies=strategies)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Spec | None = None

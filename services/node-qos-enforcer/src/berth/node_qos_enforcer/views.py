@@ -150,9 +150,9 @@ class KnownNode:
     """What is known of the node beside what a look shows.
 
     `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `uids` are
-    those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the
-    container runtime and as SLO has them, by uid. `more` are asked for further problems of the node, `plugin` for how
-    it stands with the container runtime, `exclusive` for CPUs of pods that share them with nobody.
+    those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the runtime
+    and as SLO has them, by uid. `more` are asked for further problems of the node, `plugin` for how it stands with the
+    container runtime, `exclusive` for CPUs of pods that share them with nobody.
     """
 
     def __init__(self, node: str) -> None:
