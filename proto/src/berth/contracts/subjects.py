@@ -90,6 +90,11 @@ def synced_key(kind: str) -> str:
     return f"synced.{kind}"
 
 
+def node_pod_key(node: str, uid: str) -> str:
+    """SLO: a pod, for the agent of its node."""
+    return f"pod.{escape(node)}.{escape(uid)}"
+
+
 def quota_key(tree: str, group: str) -> str:
     """QUOTA: a group of a tree."""
     return f"group.{escape(tree)}.{escape(group)}"

@@ -18,6 +18,7 @@ from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core import addresses
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
@@ -116,7 +117,9 @@ class RetryLaterError(RetryLater):
 class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
-    def __init__(self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
+    def __init__(
+        self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock, evictions: NodeEvictions
+    ) -> None:
         self._cluster = cluster
         self._api = api
         self._outbox = outbox
@@ -130,7 +133,7 @@ class Commands:
             DeleteObject: self.delete_object,
             RefusePod: self.refuse_pod,
             ReportPod: self.report_pod,
-            EvictPod: self.evict_pod,
+            EvictPod: evictions.evict,
         }
 
     async def handle(self, message: Message) -> None:
@@ -140,7 +143,7 @@ class Commands:
         try:
             addresses.check(message.subject, command)
             outcome = await self._handlers[type(command)](command)
-        except RetryLaterError:
+        except RetryLater:
             metrics.COMMANDS.labels(kind, "later").inc()
             raise
         except InvalidMessage:
@@ -386,10 +389,6 @@ class Commands:
         note = Note(about, command.reason, command.message, warning=command.warning, token=command.id)
         self._outbox.put(note)
         return "done"
-
-    async def evict_pod(self, command: EvictPod) -> str:
-        """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""
-        return self._judge(await self._api.evict(command.namespace, command.name, uid=command.uid))
 
     def _revision(self, meta: kube.Meta, owner: kube.OwnerReference | None) -> int:
         """That of the request which the object was last written for; 0 for an object of somebody else.

@@ -13,6 +13,7 @@ from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.eviction_executor import EvictionExecutor
 from berth.cluster_writer.eviction_publisher import EvictionPublisher
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
 from berth.cluster_writer.views import LedgerSink, StateSink
@@ -66,9 +67,9 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=event_publisher.landed,
     )
     open_binds.append(bind_executor)
-    evictions = EvictionExecutor(
-        cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, EvictionPublisher(bus.events(), outbox)
-    )
+    eviction_publisher = EvictionPublisher(bus.events(), outbox)
+    evictions = EvictionExecutor(cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, eviction_publisher)
+    commands = Commands(cluster, api, outbox, ctx.clock, NodeEvictions(api, ctx.clock, eviction_publisher))
     wave_runner = WaveRunner(
         cluster, bus.ledger(), lease, bind_executor, evictions, epochs, ctx.clock, on_raised=event_publisher.raised
     )
@@ -86,7 +87,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.spawn(bind_executor.run(), name="binds"),
         ctx.spawn(evictions.run(lambda: wave_runner.is_acting), name="evictions"),
         ctx.spawn(outbox.run(), name="events"),
-        ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
+        ctx.spawn(_commands(ctx, bus, lease, commands), name="commands"),
     ]
     ctx.spawn(_forget(ctx, wave_runner), name="forget")
     ctx.spawn(Endings(bus, cluster.placements, ctx.clock).run(wave_runner.state_ready), name="endings")
