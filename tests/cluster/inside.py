@@ -52,7 +52,12 @@ def _own_cpus(cluster: Cluster, outside: Outside) -> frozenset[int]:
     (plain,) = _run(cluster, "plain")
     placed_by_berth([plain])
     assert _cpus("plain") == EVERY
-    pods = _run(cluster, "own", requests={"cpu": "1", "memory": "8Mi"}, labels={names.LABEL_QOS: "LSR"})
+    pods = _run(
+        cluster,
+        "own",
+        requests={"cpu": "1", "memory": "8Mi"},
+        labels={names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"},
+    )
     placed_by_berth(pods)
     outside.until_bound(pods)
     own = _read(json.loads(note(pods[0], names.ANNOTATION_RESOURCE_STATUS))["cpuset"])

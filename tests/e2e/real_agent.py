@@ -35,7 +35,7 @@ NIC = "0000:01:00.0"
 GPU = "GPU-8c25f7f0-1111-2222-3333-444444444444"
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 OWN, EVERY = str(CPUS[-1]), set(CPUS)
-LSR = {names.LABEL_QOS: "LSR"}
+LSR = {names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"}
 
 
 @contextlib.contextmanager

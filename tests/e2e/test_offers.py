@@ -21,6 +21,7 @@ MAPS = f"/api/v1/namespaces/{HOME}/configmaps"
 NAME = CONFIG_MAP.partition("/")[2]
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 COLOCATION = {"enable": True, "cpuReclaimThresholdPercent": 75, "updateTimeThresholdSeconds": 1}
+BE = {"koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch"}
 
 
 class Koordlet:
@@ -73,9 +74,9 @@ async def test_a_node_lends_what_others_leave(whole: Whole, corner: Corner) -> N
 
         wanted = {BATCH_CPU: "2000", BATCH_MEMORY: "1Mi"}
         for name in ("one", "two"):
-            await corner.pod(name, wanted, labels={"koordinator.sh/qosClass": "BE"})
+            await corner.pod(name, wanted, labels=BE)
         await corner.bound("one", "two")
-        await corner.pod("three", wanted, labels={"koordinator.sh/qosClass": "BE"})
+        await corner.pod("three", wanted, labels=BE)
         await corner.refused("three", BATCH_CPU)
 
         # A kubelet that registers anew shows nothing of it.

@@ -13,7 +13,7 @@ from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
-LSR = {names.LABEL_QOS: "LSR"}
+LSR = {names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"}
 SINGLE = {"annotations": {names.ANNOTATION_NUMA_SPEC: '{"numaTopologyPolicy":"SingleNUMANode"}'}}
 
 

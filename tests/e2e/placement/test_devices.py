@@ -109,7 +109,10 @@ async def test_whole_gpus_are_given_out_in_the_partitions_of_the_device(whole: W
 
 
 async def test_a_card_and_cpus_lie_on_one_numa_node(corner: Corner) -> None:
-    wishes: Json = {"labels": {names.LABEL_QOS: "LSR"}, "annotations": SINGLE}
+    wishes: Json = {
+        "labels": {names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"},
+        "annotations": SINGLE,
+    }
     await corner.node("n", cpu="16")
     await corner.topology("n")
     await corner.device("n", [card(0), card(1, root=2)])

@@ -17,19 +17,26 @@ WINDOW_S = 0.5
 
 @pytest.mark.slow
 async def test_a_batch_that_falls_silent_is_given_up(raw: Any) -> None:
-    def batch(number: int, **more: str) -> dict[str, str]:
-        return {"Nats_Batch_Id": "i", "Nats_Batch_Sequence": str(number), **more}
+    def batch(name: str, number: int, **more: str) -> dict[str, str]:
+        return {"Nats_Batch_Id": name, "Nats_Batch_Sequence": str(number), **more}
 
-    assert await raw.put(LEDGER + "a", **batch(1)) is None
-    await asyncio.sleep(SILENCE_S * 0.6)
-    assert await raw.put(LEDGER + "b", **batch(2)) is None  # which begins the silence anew
-    await asyncio.sleep(SILENCE_S * 0.7)
-    assert await raw.put(LEDGER + "c", **batch(3)) is None
-    await asyncio.sleep(SILENCE_S + 1.0)
+    for name in ("silent", "kept"):
+        assert await raw.put(LEDGER + "a", **batch(name, 1)) is None
+    await asyncio.sleep(SILENCE_S * 0.1)
+    assert await raw.put(LEDGER + "b", **batch("silent", 2)) is None  # which begins the silence anew
+    await asyncio.sleep(SILENCE_S * 0.3)
+    assert await raw.put(LEDGER + "b", **batch("kept", 2)) is None
+    await asyncio.sleep(SILENCE_S * 0.7 + 1.0)
     incomplete = refused(10176, "atomic publish batch is incomplete")
-    assert await raw.put(LEDGER + "d", **batch(4, Nats_Batch_Commit="1")) == incomplete
+    assert await raw.put(LEDGER + "d", **batch("silent", 3, Nats_Batch_Commit="1")) == incomplete
     assert (await raw.api("STREAM.INFO.KV_berth_ledger"))["state"]["last_seq"] == 0
-    assert await raw.put(LEDGER + "d", **batch(1, Nats_Batch_Commit="1")) == {"seq": 1, "batch": "i", "count": 1}
+    committed = await raw.put(LEDGER + "c", **batch("kept", 3, Nats_Batch_Commit="1"))
+    assert committed == {"seq": 3, "batch": "kept", "count": 3}
+    assert await raw.put(LEDGER + "d", **batch("silent", 1, Nats_Batch_Commit="1")) == {
+        "seq": 4,
+        "batch": "silent",
+        "count": 1,
+    }
 
 
 async def test_an_identity_is_forgotten_when_its_window_is_over(raw: Any) -> None:

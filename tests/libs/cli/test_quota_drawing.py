@@ -116,3 +116,8 @@ def test_nobody_is_there() -> None:
 @given(st.integers(min_value=40, max_value=100))
 def test_no_line_is_wider_than_the_terminal(columns_max: int) -> None:
     assert max(map(len, drawn(ANSWER, "", columns_max))) <= columns_max
+
+
+def test_what_hooks_show_stands_below_the_figures() -> None:
+    group = QuotaStanding(tree="", name="team", shown={"licences": {"seatsLeft": "2", "sold": "5"}})
+    assert drawn(QuotaAnswer(ready=True, groups=[group]), "", 100)[-1] == "    hook licences: seatsLeft 2, sold 5"

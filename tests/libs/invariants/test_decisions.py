@@ -9,7 +9,7 @@ from tests.libs.invariants.worlds import check_of, decision, ledger, node, on_gp
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, DeviceGrant, PlanStatus
+from berth.contracts.ledger import Allocation, DeviceGrant, PlanStatus, Step
 
 # --- I4 ---------------------------------------------------------------------------------------------------------------
 
@@ -90,3 +90,18 @@ def test_a_second_decision_for_a_bound_pod() -> None:
 @pytest.mark.parametrize("fields", [{"quota": "/blue"}, {"reservation_uid": "uid-r1"}])
 def test_a_charge_other_than_decided(fields: dict[str, str]) -> None:
     assert check_of(pods=[pod("a", "n1")], ledger=ledger(decision("a", **fields))) == ["I5"]
+
+
+def test_who_is_taken_over_notes_another_reservation_than_its_own_decision() -> None:
+    note = {names.ANNOTATION_RESERVATION_ALLOCATED: '{"name":"r1","uid":"uid-r1"}'}
+    taken = pod("a", "n1", {"cpu": "4"}, notes=note, labels={"app": "db"})
+    step = Step(action="take-over", namespace="default", pod="a", pod_uid="uid-a")
+    taker = decision("r1", namespace="", kind="reservation", before=[step])
+    edited = reservation(preAllocation=False)  # after it was placed
+    assert check_of(pods=[taken], reservations=[edited], ledger=ledger(decision("a"), taker)) == []
+    other = decision("r1", namespace="", kind="reservation")
+    assert check_of(pods=[taken], reservations=[edited], ledger=ledger(decision("a"), other)) == ["I5"]
+    wide = reservation(preAllocation=False, owners=[], preAllocationPolicy={"mode": "Cluster"})
+    assert check_of(pods=[taken], reservations=[wide], ledger=ledger(decision("a"), taker)) == []
+    ended = {**edited, "status": {"phase": "Failed", "nodeName": "n1"}}
+    assert check_of(pods=[taken], reservations=[ended], ledger=ledger(decision("a"))) == []

@@ -22,7 +22,7 @@ from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.testing.builders import PodBuilder, pod
 
 SEAT = "licences.example.com/seat"
-HOOKED = QuotaRules(hooks=["licences"])
+HOOKED = QuotaRules(hooks=["licences"], hook_resources=[SEAT])
 
 
 @pytest.fixture
@@ -117,7 +117,10 @@ async def test_a_max_limits_what_hooks_charge(run: Any, bench: SolverBench) -> N
     bench.clock.time += 10
     await bench.until_idle()
     assert {text for each in reasons(run).values() for text in each} == {
-        f"quota team: use of {SEAT} 3 + 1 exceeds its runtime 3"
+        f"quota team: use of {SEAT} 3 + 1 exceeds its max 3"
+    }
+    assert {each.repair for waiting in run.cluster.queue.waiting.values() for each in waiting.reasons} == {
+        f"free 1 {SEAT} in quota team, or raise max of quota team to 4 {SEAT}"
     }
     run.delete_pod("p0")
     bench.clock.time += 60
@@ -132,6 +135,8 @@ async def test_a_hook_refuses_by_name_until_it_says_otherwise(run: Any, bench: S
     bench.clock.time += 10
     await bench.until_idle()
     assert reasons(run) == {"p": ["quota team: hook licences refuses the pod: no licence"]}
+    (reason,) = run.cluster.queue.waiting["default", "p"].reasons
+    assert reason.repair == "change what hook licences looks at, in the pod or its quota"
     says(run, seen)
     bench.clock.time += 60
     await bench.until_idle()

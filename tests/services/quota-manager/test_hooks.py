@@ -12,6 +12,7 @@ from berth.bus.port import Entry
 from berth.contracts import names, state
 from berth.contracts.codec import encode
 from berth.contracts.quota import PodCharge, QuotaGroup
+from berth.contracts.quota_question import QuotaQuestion
 from berth.contracts.subjects import charge_key, namespaced_key, pod_key, quota_key
 from berth.quota_manager.core.engine import Rules
 from berth.quota_manager.core.hooks import classes
@@ -156,7 +157,7 @@ def test_only_a_max_limits_what_no_node_has() -> None:
     feed.team(seats=5)
     feed.round()
     assert feed.group("team").runtime == {"cpu": 1000, SEAT: 5}
-    (shown,) = standing(feed.reconciler.engine, feed.reconciler.loans.of, {}, name="team").groups
+    (shown,) = standing(feed.reconciler.engine, feed.reconciler.loans.of, {}, shown_of=lambda _: {}, name="team").groups
     assert shown.runtime == {"cpu": 1000, SEAT: 5}
     assert shown.short == [SEAT]
 
@@ -223,6 +224,8 @@ def test_what_hooks_show_stands_in_the_state_of_the_quota() -> None:
     feed.round()
     (patch,) = [each.message for each in feed.commands if getattr(each.message, "name", "") == "team"]
     assert json.loads(patch.annotations[names.ANNOTATION_QUOTA_STATE])["hooks"] == {"h0": {"seatsLeft": "1"}}
+    (told,) = feed.reconciler.answer(QuotaQuestion(name="team")).groups
+    assert told.shown == {"h0": {"seatsLeft": "1"}}
     assert patch.status["used"] == {"cpu": "1", SEAT: "2"}
 
 
@@ -297,41 +300,39 @@ def test_another_message_in_the_bucket_and_a_garbled_one_are_written_over() -> N
         assert feed.said(pod) == said
 
 
-def test_a_hook_that_is_at_a_slow_class_is_asked_about_the_others_soon() -> None:
-    """A class that is always slow, and asked about each minute, keeps no other from being asked about."""
+def test_who_fails_open_says_nothing_before_a_hook_that_is_slow_has_answered() -> None:
+    """Placed meanwhile its pods would be charged nothing for good."""
 
     class Slow(Hooked):
+        busy = True
+
         def call(self, hook: NamedHook, function: str, arguments: tuple[Any, ...]) -> Returned | Unusable:
-            if function == "shows":
-                return Returned(None)
-            if self.now == self.held_at:
-                return Unusable("at an earlier call", is_busy=True)
-            if arguments[0].labels.get("seats") == "9":
-                self.held_at = self.now
-                return Unusable("slow")
+            if self.busy and arguments[0].labels.get("app") == "solver":
+                return Unusable("not answered yet", is_busy=True)
             return super().call(hook, function, arguments)
 
-        held_at = -1.0
-
-    feed = Slow()
-    feed.node("n", cpu=8000)
-    feed.team()
-    feed.complete()
-    slow, other = feed.solver("slow", seats="9"), feed.solver("other")
-    feed.round(1.0)
-    said = feed.said(other)
-    assert said is not None
-    assert {each.message for each in said.refusals} == {
-        "charges failed: at an earlier call",
-        "refuses failed: at an earlier call",
-    }
-    feed.round(1.0 + classes.BUSY_RETRY_S)
-    said = feed.said(other)
-    assert said is not None
-    assert (said.surcharge, said.refusals) == ({SEAT: 1}, [])
-    said = feed.said(slow)
-    assert said is not None
-    assert [each.message for each in said.refusals][:1] == ["charges failed: slow"], "it has its minute"
-    assert feed.held_at == 1.0
-    feed.round(1.0 + classes.RETRY_S)
-    assert feed.held_at == 1.0 + classes.RETRY_S
+    for fails_open in (False, True):
+        feed = Slow(fails_open=fails_open)
+        feed.node("n", cpu=8000)
+        feed.team()
+        feed.complete()
+        slow, other = feed.solver("slow"), feed.pod("other", quota="team")
+        feed.round(1.0)
+        assert feed.said(slow) is None
+        assert sum(key.startswith("charge.") for key in feed.there) == 1, f"{other} is not kept waiting"
+        assert feed.failures == []
+        feed.busy = False
+        feed.round(1.0 + classes.AWAITED_S)
+        said = feed.said(slow)
+        assert said is not None
+        assert (said.surcharge, said.refusals) == ({SEAT: 1}, [])
+        feed.busy = True
+        feed.team(seats=5)
+        feed.round(3.0)
+        assert feed.said(slow) == said, "what was said stays until there is more"
+        feed.busy = False
+        feed.team(labels={})
+        feed.round(4.0)
+        said = feed.said(slow)
+        assert said is not None
+        assert [each.message for each in said.refusals] == ["group team has no licence"]

@@ -62,6 +62,25 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 LABEL_PRIORITY = "koordinator.sh/priority"
 """Pod, Reservation: sub-priority, an integer as text."""
 
+# --- what pods ask of their node (Koordinator) -----------------------------------------------------------------------
+
+ANNOTATION_CPU_QOS = "koordinator.sh/cpuQOS"
+"""Pod of class LS: its group identity, JSON: `enable`, `groupIdentity`."""
+ANNOTATION_RESCTRL = "node.koordinator.sh/resctrl"
+"""Pod: its part of the cache and of memory bandwidth, JSON: `llc`, `mb`."""
+ANNOTATION_BLKIO_QOS = "koordinator.sh/blkioQOS"
+"""Pod: limits of its volumes, JSON: `blocks`."""
+ANNOTATION_NETWORK_QOS = "koordinator.sh/networkQOS"
+"""Pod: its bandwidth in bits a second, JSON: `ingressLimit`, `egressLimit`."""
+LABEL_CORE_SCHED_GROUP = "koordinator.sh/core-sched-group-id"
+"""Pod: with whom it shares cores."""
+LABEL_CORE_SCHED_POLICY = "koordinator.sh/core-sched-policy"
+"""Pod: `none` leaves it out of core scheduling, `exclusive` has it share cores with nobody."""
+ANNOTATION_OOM_SCORE = "koordinator.sh/oom-score-adj"
+"""Pod: the OOM score of its containers, an integer as text."""
+ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
+"""Pod: OOM scores by container, JSON. They go before that of the pod."""
+
 # --- who is made to leave --------------------------------------------------------------------------------------------
 
 LABEL_EVICTION_ENABLED = "koordinator.sh/eviction-enabled"

@@ -13,7 +13,8 @@ class QuotaRules(Part, frozen=True, kw_only=True):
     charged to no group. `ignores_terminating`: nobody pays for a pod from the moment its deletion is asked for.
     `checks_parents`: the runtime of every group above binds, too, and not its max alone.
     `hooks` names the plug-ins that have a say in what a pod costs its group: where there are any, a pod that is not
-    bound is charged and refused as the `PodCharge` of its class says, and waits until there is one.
+    bound is charged and refused as the `PodCharge` of its class says, and waits until there is one. `hook_resources`
+    are the names of what they may charge: a group may use its max of them, and its min promises nothing to share.
     """
 
     uses_default: bool = True
@@ -21,6 +22,7 @@ class QuotaRules(Part, frozen=True, kw_only=True):
     ignores_terminating: bool = False
     checks_parents: bool = False
     hooks: list[str] = []
+    hook_resources: list[str] = []
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
@@ -66,10 +68,12 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
 
 
 class HookRefusal(Part, frozen=True, kw_only=True):
-    """A hook keeps a pod from being charged to its group: which hook, and what it says about it."""
+    """A hook keeps a pod from being charged to its group: which hook, and what it says about it. `has_failed`: it says
+    nothing about the pod, for it gave no answer that can be used; it is asked again by and by."""
 
     hook: str
     message: str
+    has_failed: bool = False
 
 
 class PodCharge(Message, frozen=True, kw_only=True, tag="podcharge.set.v1"):

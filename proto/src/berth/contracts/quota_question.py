@@ -19,6 +19,7 @@ class QuotaStanding(Part, frozen=True, kw_only=True):
     others' idle min or of what nobody was promised. `lent_to` and `borrowed_from` name the other end, largest parts
     first, some of them. `pods` are its own, `waiting` those without a node; `short` are the resources of which they ask
     for more than it may use. `detached`: it belongs to no tree, and its pods get nothing, for the reason in `problems`.
+    `shown` is what hooks have shown of it last, by hook and field.
     """
 
     tree: str
@@ -44,6 +45,7 @@ class QuotaStanding(Part, frozen=True, kw_only=True):
     guarantees: bool = False
     detached: bool = False
     problems: list[Problem] = []
+    shown: dict[str, dict[str, str]] = {}
 
 
 class QuotaAnswer(Message, frozen=True, kw_only=True, tag="quota.answer.v1"):

@@ -11,6 +11,10 @@ from berth.quota_manager.core.standing import standing
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS
 
 
+def nothing(name: str) -> dict[str, dict[str, str]]:
+    return {}
+
+
 def engine() -> tuple[Engine, Loans]:
     made, loans = Engine(), Loans()
     made.put_node("n", {"cpu": 10_000})
@@ -31,7 +35,7 @@ def _fields(spec: GroupSpec) -> dict[str, object]:
 
 def test_each_group_is_behind_the_one_above_it() -> None:
     made, loans = engine()
-    answer = standing(made, loans.of, {"ns/lost": [Problem(field="f", message="m")]})
+    answer = standing(made, loans.of, {"ns/lost": [Problem(field="f", message="m")]}, shown_of=nothing)
     rows = [(each.name, each.depth) for each in answer.groups if each.name not in BUILT_IN_GROUPS]
     assert rows == [("top", 0), ("a", 1), ("b", 1), ("lost", 0)]
     assert answer.totals == {"": {"cpu": 10_000}}
@@ -46,6 +50,10 @@ def test_each_group_is_behind_the_one_above_it() -> None:
 
 def test_one_group_comes_with_those_above_and_below() -> None:
     made, loans = engine()
-    assert [each.name for each in standing(made, loans.of, {}, name="b").groups] == ["top", "b"]
-    assert [each.name for each in standing(made, loans.of, {}, name="top").groups] == ["top", "a", "b"]
-    assert standing(made, loans.of, {}, name="x").groups == []
+    assert [each.name for each in standing(made, loans.of, {}, shown_of=nothing, name="b").groups] == ["top", "b"]
+    assert [each.name for each in standing(made, loans.of, {}, shown_of=nothing, name="top").groups] == [
+        "top",
+        "a",
+        "b",
+    ]
+    assert standing(made, loans.of, {}, shown_of=nothing, name="x").groups == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from berth.quota_manager.core.hooks.asking import NamedHook, Returned
 from berth.quota_manager.hooks.calls import FAILURES, HookCalls
 
 LONG_S = 60.0
-BUSY = Unusable("has not come back from an earlier call", is_busy=True)
+BUSY = Unusable("has not answered yet", is_busy=True)
 
 
 def hook(work: Callable[..., Any], name: str = "h") -> NamedHook:
@@ -57,24 +58,48 @@ def test_what_a_hook_raises_is_an_answer_that_cannot_be_used(error: BaseExceptio
 
 
 def test_a_hook_that_hangs_holds_nobody_up_and_is_left_alone_until_it_is_back() -> None:
-    calls, go_on, is_back = HookCalls(0.01), threading.Event(), threading.Event()
+    calls, go_on = HookCalls(0.01), threading.Event()
+    asked: list[int] = []
 
-    def hanging() -> str:
+    def hanging(number: int) -> int:
+        asked.append(number)
         go_on.wait(LONG_S)
-        is_back.set()
-        return "late"
+        return number
 
-    asked = []
-    assert calls.call(hook(hanging), "charges", ()) == Unusable("takes longer than 0.01 s")
-    assert calls.call(hook(lambda: asked.append(1)), "charges", ()) == BUSY
-    assert asked == []
+    assert calls.call(hook(hanging), "charges", (1,)) == Unusable("takes longer than 0.01 s")
+    assert calls.call(hook(hanging), "charges", (2,)) == Unusable("has not come back from another call")
+    assert calls.call(hook(hanging), "charges", (1,)) == Unusable("takes longer than 0.01 s")
+    assert asked == [1]
     assert HookCalls(LONG_S).call(hook(lambda: 1, "other"), "charges", ()) == Returned(1)
     go_on.set()
-    assert is_back.wait(LONG_S)
-    calls._limit_s = LONG_S
-    while (answer := calls.call(hook(lambda: "mine"), "charges", ())) == BUSY:
+    assert once_back(lambda: calls.call(hook(hanging), "charges", (1,))) == Returned(1)
+    assert asked == [1]
+
+
+def test_a_slow_answer_is_kept_for_who_asked() -> None:
+    calls, go_on = HookCalls(LONG_S), threading.Event()
+    asked: list[int] = []
+
+    def slow(number: int) -> int:
+        asked.append(number)
+        go_on.wait(LONG_S)
+        return number
+
+    assert calls.call(hook(slow), "charges", (1,)) == BUSY
+    assert calls.call(hook(slow), "charges", (2,)) == BUSY
+    go_on.set()
+    assert once_back(lambda: calls.call(hook(slow), "charges", (2,))) == Returned(2)
+    assert calls.call(hook(slow), "charges", (1,)) == Returned(1)
+    assert asked == [1, 2], "it is not asked again for what it has said"
+    assert calls.call(hook(slow), "charges", (1,)) == Returned(1)
+    assert asked == [1, 2, 1], "unless somebody asks anew"
+
+
+def once_back(call: Callable[[], Returned | Unusable]) -> Returned | Unusable:
+    give_up = time.monotonic() + LONG_S
+    while isinstance(answer := call(), Unusable) and time.monotonic() < give_up:
         pass
-    assert answer == Returned("mine"), "what comes late is nobody's answer"
+    return answer
 
 
 def test_failures_are_counted_by_hook_and_function() -> None:

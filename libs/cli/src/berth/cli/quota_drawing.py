@@ -88,6 +88,8 @@ def _reasons(group: QuotaStanding, answer: QuotaAnswer) -> Iterator[str]:
         yield f"its pods ask for more {', '.join(group.short)} than it may use now"
     elif group.waiting and not group.detached:
         yield "its waiting pods do not wait for its own share: a group above it may be full, or the nodes are"
+    for hook, fields in sorted(group.shown.items()):
+        yield f"hook {hook}: {', '.join(f'{name} {text}' for name, text in sorted(fields.items()))}"
     for problem in group.problems:
         yield f"{problem.field}: {problem.message}"
 

@@ -84,13 +84,17 @@ def _compare(seen: Seen, decision: Decision, facts: Facts) -> Iterator[str]:
 
 
 def _reserved(seen: Seen, decision: Decision, facts: Facts) -> str:
-    """The Reservation that it uses; that of its decision, where another one that may take over pods did later."""
+    """The Reservation that it uses; that of its decision, where another Reservation took it over later, by the steps of
+    that one's own decision. What the Reservation says now proves nothing: it may be edited once it has its node."""
     noted = seen.reservation
-    if noted and not decision.reservation_uid:
-        taker = next((each for each in facts.world.reservations if each.metadata.uid == noted), None)
-        if taker is None or taker.spec.pre_allocation:
-            return ""
-    return noted
+    if not noted or decision.reservation_uid:
+        return noted
+    if (noted, seen.uid) in facts.taken_over:
+        return ""
+    taker = next((each for each in facts.world.reservations if each.metadata.uid == noted), None)
+    # Without its decision nobody can tell any more, and a note that a withdrawn decision has left counts for nothing.
+    is_over = taker is None or taker.status.phase in ENDED or not taker.status.node_name
+    return "" if is_over else noted
 
 
 def differences(

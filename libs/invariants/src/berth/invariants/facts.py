@@ -23,6 +23,7 @@ from berth.rules.gpu_request import FAMILY, WHOLE_CARDS
 from berth.rules.records.explained_devices import devices_held
 from berth.rules.records.registry import QUOTA
 from berth.rules.records.resource_status import ResourceStatus
+from berth.rules.reservation_take_over import TAKE_OVER
 
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -182,6 +183,8 @@ class Facts:
     pods: dict[tuple[str, str], Seen] = field(default_factory=dict)
     holders: list[Holder] = field(default_factory=list)
     on_node: dict[str, list[Holder]] = field(default_factory=dict)
+    taken_over: set[tuple[str, str]] = field(default_factory=set)
+    """Uids of Reservations, and of the pods that their decisions take over."""
     _picked: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -191,6 +194,9 @@ class Facts:
             seen = Seen(pod, pod.spec.scheduler_name in self.world.schedulers)
             self.pods[seen.key] = seen
         self.holders = [*self._bound(), *self._decided()]
+        for held in self.world.ledger.decisions.values():
+            taken = (step.pod_uid for step in held.decision.before if step.action == TAKE_OVER)
+            self.taken_over.update((held.decision.uid, uid) for uid in taken)
         for holder in self.holders:
             self.on_node.setdefault(holder.node, []).append(holder)
 

@@ -34,8 +34,9 @@ def wrong_users(facts: Facts) -> Iterator[Finding]:
             continue  # it may end before its users do
         name = reservation.metadata.name
         node = reservation.status.node_name
-        if not node and reservation.spec.pre_allocation:
-            continue  # about to be taken over, or left over of a try to: nobody draws on it before it is there
+        if not node:
+            # About to be taken over, or left over of a try to: nobody draws on it before it is there.
+            holders = [each for each in holders if not _is_only_noted(each, reservation, facts)]
         owners = compile_owners(reservation.spec.owners or [])
         for holder in holders:
             if holder.node != node:
@@ -45,12 +46,21 @@ def wrong_users(facts: Facts) -> Iterator[Finding]:
             identity = PodIdentity(
                 holder.key[0], holder.key[1], holder.uid, holder.labels, pod.metadata.owner_references or ()
             )
-            if not owners.accept(identity) and not _is_taken_over(reservation, identity):
+            is_taken = (uid, holder.uid) in facts.taken_over or _is_taken_over(reservation, identity)
+            if not owners.accept(identity) and not is_taken:
                 text = f"{holder.text} uses reservation {name} and is no owner of it"
                 yield Finding(f"reservation {name}, {holder.text}", text)
         if reservation.spec.allocate_once is not False and len(holders) > 1:
             listed = ", ".join(holder.text for holder in holders)
             yield Finding(f"reservation {name}", f"reservation {name} serves one pod and has {len(holders)}: {listed}")
+
+
+def _is_only_noted(holder: Holder, reservation: kube.Reservation, facts: Facts) -> bool:
+    """Its own decision names no Reservation, as it is with whom one takes over."""
+    held = facts.world.ledger.decisions.get(holder.key)
+    if held is None or held.decision.uid != holder.uid:
+        return reservation.spec.pre_allocation
+    return not held.decision.reservation_uid
 
 
 def may_be_taken(spec: Mapping[str, Any], pod: PodIdentity) -> bool:
@@ -61,8 +71,8 @@ def may_be_taken(spec: Mapping[str, Any], pod: PodIdentity) -> bool:
 
 
 def _is_taken_over(reservation: kube.Reservation, pod: PodIdentity) -> bool:
-    """Whether a pod that is no owner was taken over. Another label than the usual one may say who may be, which a
-    profile names; whoever the status lists was, for cluster-writer alone writes it."""
+    """Whether a pod that is no owner was taken over, where no decision says so any more. Another label than the usual
+    one may say who may be, which a profile names; whoever the status lists was, for cluster-writer alone writes it."""
     listed = reservation.status.current_owners or ()
     return _is_taken_by_label(reservation.spec, pod) or (
         _is_cluster_wide(reservation.spec) and any(each.uid == pod.uid for each in listed)
@@ -74,8 +84,8 @@ def _is_taken_by_label(spec: kube.ReservationSpec, pod: PodIdentity) -> bool:
 
 
 def _is_cluster_wide(spec: kube.ReservationSpec) -> bool:
-    policy = spec.pre_allocation_policy
-    return spec.pre_allocation and policy is not None and policy.mode == "Cluster"
+    # Not whether it takes over pods now: that may be edited once it has its node.
+    return spec.pre_allocation_policy is not None and spec.pre_allocation_policy.mode == "Cluster"
 
 
 def given_away(facts: Facts) -> Iterator[Finding]:

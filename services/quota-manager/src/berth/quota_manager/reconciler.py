@@ -133,7 +133,14 @@ class Reconciler:
     def answer(self, question: QuotaQuestion) -> QuotaAnswer:
         """How the groups stand, for people."""
         problems = self._problems_by_object()
-        return standing(self.engine, self.loans.of, problems, name=question.name, ready=self.is_ready)
+        return standing(
+            self.engine,
+            self.loans.of,
+            problems,
+            shown_of=self.hooking.last_shown,
+            name=question.name,
+            ready=self.is_ready,
+        )
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""

@@ -70,7 +70,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     quota_hooks_fail_open: Annotated[
         bool, Meta(description="a hook that fails counts as saying nothing; off, pods are refused for it")
     ] = False
-    quota_hook_timeout_s: Annotated[Seconds, Meta(description="how long one call of a hook may take")] = 0.05
+    quota_hook_timeout_s: Annotated[
+        Seconds, Meta(description="how long one call of a hook may take before it has failed; until then pods wait")
+    ] = 5.0
 
     @property
     def hooks(self) -> list[str]:

@@ -39,7 +39,7 @@ def test_the_example() -> None:
     assert asked.hooks.charge(HookedPod(namespace="ns")).surcharge == {}
     (refusal,) = asked.hooks.refusals(POD, GROUP).refusals
     assert (refusal.hook, refusal.message) == ("licences", "group team has no licence")
-    assert asked.hooks.shown(GROUP) == {"licences": {"seatsLeft": "2"}}
+    assert asked.hooks.shown(GROUP, {}) == {"licences": {"seatsLeft": "2"}}
     assert asked.hooks.resources == {SEAT}
     assert asked.failures == []
 
@@ -102,12 +102,12 @@ def test_a_refusal_is_one_that_a_message_can_carry(answer: str, text: str) -> No
 )
 def test_what_cannot_be_shown_is_not(answer: Any) -> None:
     asked = Asked(answering(answer), answering({"a": "b"}, "other"))
-    assert asked.hooks.shown(GROUP) == {"other": {"a": "b"}}
+    assert asked.hooks.shown(GROUP, {}) == {"other": {"a": "b"}}
     assert [(name, function) for name, function, _ in asked.failures] == [("h", "shows")]
 
 
 def test_only_so_much_is_shown() -> None:
-    shown = Asked(answering({f"f{n:03}": "x" * 5000 for n in range(100)})).hooks.shown(GROUP)["h"]
+    shown = Asked(answering({f"f{n:03}": "x" * 5000 for n in range(100)})).hooks.shown(GROUP, {})["h"]
     assert list(shown) == [f"f{n:03}" for n in range(SHOWN_MAX)]
     assert all(len(text) == 128 for text in shown.values())
 
@@ -116,3 +116,15 @@ def test_surcharges_of_several_hooks_add_up_to_what_a_message_can_carry() -> Non
     most = (1 << 63) - 1
     asked = Asked(answering({SEAT: most}, "a"), answering({SEAT: most}, "b"))
     assert asked.hooks.charge(POD).surcharge == {SEAT: most}
+
+
+def test_a_hook_that_has_not_answered_yet_has_not_failed_and_shows_what_it_has_shown() -> None:
+    for fails_open in (False, True):
+        hooks = Hooks([answering(1)], lambda *_: Unusable("not yet", is_busy=True), _unexpected, fails_open=fails_open)
+        for said in (hooks.charge(POD), hooks.refusals(POD, GROUP)):
+            assert (said.is_awaited, said.has_failed, said.refusals) == (True, False, ())
+        assert hooks.shown(GROUP, {"h": {"a": "b"}, "gone": {"c": "d"}}) == {"h": {"a": "b"}}
+
+
+def _unexpected(hook: NamedHook, function: str, problem: Unusable) -> None:
+    raise AssertionError(problem)

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-import msgspec
-
 from berth.cli.demo.gathered import gathered
-from berth.cli.demo.grants import grants_of, shared_minor
+from berth.cli.demo.grants import grants_of, shared_minor, used_reservation
 from berth.cli.demo.inside import illness, own_cpus, side_by_side
 from berth.cli.demo.lending import give_back
 from berth.cli.demo.scenario import QUOTA, ZONE, ZONES, Scenario
 from berth.cli.demo.stage import Stage, key_of
+from berth.cli.demo.window import window
 from berth.cli.errors import EXIT_BAD, CliError
 from berth.cli.load.api import path_of
 from berth.contracts import buckets, names, subjects
@@ -89,7 +88,7 @@ async def reservation(stage: Stage, plot: Scenario) -> bool:
         await asyncio.sleep(POLL_S)
     stage.tell("reservation", name, "available" if node else "not placed", node and f"{node} holds 1 GPU for its owner")
     (fate,) = await stage.settled(await stage.create([plot.owner]))
-    used = _used_reservation(fate.annotations)
+    used = used_reservation(fate.annotations)
     owner = plot.owner["metadata"]["name"]
     stage.tell("pod", owner, "placed" if fate.node else "waiting", f"{fate.node}  out of reservation {used or 'none'}")
     return bool(node) and fate.node == node and used == name
@@ -199,6 +198,7 @@ ACTS: Final = (
     Act("a gang is gathered in one domain of the network", gathered),
     Act("two pods share one GPU", shared),
     Act("a reservation is used by its owner", reservation),
+    Act("what a schedule holds for its window is held against everybody else", window),
     Act("pods that keep apart are in different zones, and one too many waits", apart),
     Act("a pod gets a volume where it goes, once its claim is there", volume),
     Act("a pod of lower priority leaves for one of higher priority, which waits for it", preemption),
@@ -257,11 +257,3 @@ def _gpus(name: str, stage: Stage) -> str:
     grants = grants_of(name, stage.watch.fates[name])
     share = f", {grants[0].percent} %" if len(grants) == 1 and grants[0].percent < 100 else ""
     return f"gpu {','.join(str(grant.minor) for grant in grants)}{share}"
-
-
-def _used_reservation(annotations: dict[str, str]) -> str:
-    text = annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
-    try:
-        return str(msgspec.json.decode(text).get("name", "")) if text else ""
-    except (msgspec.DecodeError, AttributeError):
-        return ""

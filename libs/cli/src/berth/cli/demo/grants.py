@@ -46,3 +46,12 @@ def shared_minor(fates: Mapping[str, Fate], first: str) -> tuple[Grant, Grant] |
     pairs = [sorted(found, key=lambda grant: grant.pod != first)[:2] for found in by_minor.values() if len(found) > 1]
     pairs.sort(key=lambda pair: pair[0].pod != first)
     return (pairs[0][0], pairs[0][1]) if pairs else None
+
+
+def used_reservation(annotations: dict[str, str]) -> str:
+    """The Reservation that a pod draws on; empty: none."""
+    text = annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
+    try:
+        return str(msgspec.json.decode(text).get("name", "")) if text else ""
+    except (msgspec.DecodeError, AttributeError):
+        return ""

@@ -70,7 +70,7 @@ def inside(namespace: str, zone: str, **pod: Any) -> Inside:
             names.ANNOTATION_NUMA_SPEC: {"numaTopologyPolicy": "SingleNUMANode"},
         },
     )
-    own["metadata"]["labels"][names.LABEL_QOS] = "LSR"
+    own["metadata"]["labels"] |= {names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"}
     beside = asking(
         "sender",
         PodRequest(2_000, 8_192, 1),

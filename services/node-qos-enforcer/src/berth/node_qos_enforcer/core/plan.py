@@ -80,6 +80,8 @@ def plan(
     capacity_milli: int,
     facts: NodeFacts,
     processors: Sequence[Processor],
+    lsr: frozenset[int] = ALL,
+    lse: frozenset[int] = ALL,
 ) -> Plan:
     """Plan one round.
 
@@ -91,17 +93,19 @@ def plan(
         capacity_milli: CPU of the node.
         facts: which CPUs the cluster takes out of the best-effort group's reach.
         processors: the CPUs that are online.
+        lsr: CPUs of pods of class LSR, of which best-effort pods get their part.
+        lse: CPUs of pods of class LSE, which they never get.
     """
     if not strategy.enabled:
         return release(held, "the strategy is switched off")
     if target_milli is None:
         return Plan(reason=skipped)
     if strategy.policy == "cfsQuota":
-        return _by_quota(target_milli, held, capacity_milli, facts)
-    return _by_cpuset(target_milli, held, facts, processors)
+        return _by_quota(target_milli, held, capacity_milli, facts, lse)
+    return _by_cpuset(target_milli, held, facts, processors, lsr, lse)
 
 
-def _by_quota(target_milli: int, held: Held, capacity_milli: int, facts: NodeFacts) -> Plan:
+def _by_quota(target_milli: int, held: Held, capacity_milli: int, facts: NodeFacts, lse: frozenset[int]) -> Plan:
     if held.quota_us is None:
         return Plan(reason="the best-effort group has no CFS quota on this machine")
     step = quota_step(
@@ -110,20 +114,27 @@ def _by_quota(target_milli: int, held: Held, capacity_milli: int, facts: NodeFac
         node_cores=capacity_milli // 1000,
     )
     step = None if step == held.quota_us else step
-    return Plan(step, _unheld(held, facts), "" if step is not None else "the quota in force is close enough")
+    return Plan(step, _unheld(held, facts, lse), "" if step is not None else "the quota in force is close enough")
 
 
-def _unheld(held: Held, facts: NodeFacts) -> frozenset[int] | None:
+def _unheld(held: Held, facts: NodeFacts, lse: frozenset[int]) -> frozenset[int] | None:
     """Give the CPUs of a group that is held by its quota: all but those the cluster keeps from it; None if it has."""
     if held.cpus is None or held.all_cpus is None:
         return None
-    allowed = held.all_cpus - facts.reserved_cpus - facts.system_cpus
+    allowed = held.all_cpus - facts.reserved_cpus - facts.system_cpus - lse
     if held.cpus == allowed or not allowed:
         return None
     return ALL if allowed == held.all_cpus else allowed
 
 
-def _by_cpuset(target_milli: int, held: Held, facts: NodeFacts, processors: Sequence[Processor]) -> Plan:
+def _by_cpuset(
+    target_milli: int,
+    held: Held,
+    facts: NodeFacts,
+    processors: Sequence[Processor],
+    lsr: frozenset[int],
+    lse: frozenset[int],
+) -> Plan:
     if held.cpus is None:
         return Plan(reason="the best-effort group has no cpuset on this machine")
     within = held.all_cpus
@@ -134,6 +145,8 @@ def _by_cpuset(target_milli: int, held: Held, facts: NodeFacts, processors: Sequ
             current=held.cpus,
             reserved=facts.reserved_cpus,
             exclusive_system=facts.system_cpus,
+            lsr=lsr,
+            lse=lse,
         )
     )
     lifted = UNLIMITED if held.quota_us not in (None, UNLIMITED) else None

@@ -1,4 +1,4 @@
-"""Parsers of /proc: stat, meminfo, and the key-value form they share with files of control groups.
+"""Parsers of /proc: stat, meminfo, cpuinfo, cmdline, and the key-value form shared with files of control groups.
 
 Fixed formats refuse a line that does not parse; key-value files skip it, because kernels add keys. Nothing here reads
 a file.
@@ -77,3 +77,28 @@ def parse_key_values(text: str) -> dict[str, str]:
     """Parse `key value` lines; a line of fewer words is skipped, further words are ignored."""
     pairs = (line.split(None, 2) for line in text.splitlines()[:MAX_KEYS])
     return {words[0]: words[1] for words in pairs if len(words) >= 2}
+
+
+class Rdt(NamedTuple):
+    """What the kernel was started with for caches (`l3cat`) and for memory bandwidth (`mba`)."""
+
+    cat: bool
+    mba: bool
+
+
+def parse_vendor(text: str) -> str:
+    """Return who made the CPUs, by /proc/cpuinfo; empty where it does not say (arm64)."""
+    line = next((line for line in text.splitlines() if line.startswith("vendor_id")), "")
+    return line.partition(":")[2].strip()
+
+
+def parse_cpu_flags(text: str) -> frozenset[str]:
+    """Return what the first CPU of /proc/cpuinfo can do."""
+    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
+
+def parse_rdt(text: str) -> Rdt:
+    """Read `rdt=` of the kernel's command line."""
+    options = {option for word in text.split() if word.startswith("rdt=") for option in word[4:].split(",")}
+    return Rdt("l3cat" in options, "mba" in options)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
+import msgspec
+
+from berth.contracts.base import Problem
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import CpuSuppress
 
@@ -41,3 +45,17 @@ def strategy_of(rule: CpuSuppress) -> Strategy:
         min_percent=rule.min_percent,
         policy=policy,
     )
+
+
+def rule_of(section: Mapping[str, Any]) -> Strategy | Problem:
+    """Take the rule from the section `resourceUsedThresholdWithBE` of a specification."""
+    read = {
+        "enabled": section.get("enable", DEFAULT.enabled),
+        "threshold_percent": section.get("cpuSuppressThresholdPercent", DEFAULT.threshold_percent),
+        "min_percent": section.get("cpuSuppressMinPercent"),
+        "policy": section.get("cpuSuppressPolicy", DEFAULT.policy),
+    }
+    try:
+        return strategy_of(msgspec.convert(read, CpuSuppress))
+    except (msgspec.ValidationError, InvalidMessage) as error:
+        return Problem(field="resourceUsedThresholdWithBE", message=str(error)[:200])

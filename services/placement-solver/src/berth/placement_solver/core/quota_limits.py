@@ -38,12 +38,14 @@ def over(
 ) -> Iterator[Over]:
     """The resources of a group that a charge of these amounts would bring above a limit.
 
-    Only what the group limits and the charge asks for is looked at; what the limit does not name is 0.
+    Only what the group limits and the charge asks for is looked at; what the limit does not name is 0. What hooks
+    charge is shared out by nobody: its runtime is the max.
     """
     for name in group.limits:
         asked = amounts.get(name, 0)
         if asked > 0 and used.get(name, 0) + asked > limit.get(name, 0):
-            yield Over(group, bound, name, used.get(name, 0), asked, limit.get(name, 0))
+            is_unshared = bound == "runtime" and name in group.rules.hook_resources
+            yield Over(group, "max" if is_unshared else bound, name, used.get(name, 0), asked, limit.get(name, 0))
 
 
 def repair_of(exceeded: Iterable[Over]) -> str:

@@ -23,6 +23,7 @@ UNSAID: Final = Reason(
     message="what hooks of quotas say of such pods is not known yet",
     repair="none needed; if this lasts, see whether quota-manager works",
 )
+MEND_HOOK: Final = "none needed, it is asked again soon; if this lasts, see why in the log of quota-manager"
 IDS_MAX: Final = 8192
 
 
@@ -80,7 +81,7 @@ def refusals_in(charge: PodCharge | None) -> tuple[Reason, ...]:
         Reason(
             code="quota",
             message=f"quota {charge.group}: hook {each.hook} refuses the pod: {each.message}",
-            repair=f"change what hook {each.hook} looks at, in the pod or its quota",
+            repair=MEND_HOOK if each.has_failed else f"change what hook {each.hook} looks at, in the pod or its quota",
         )
         for each in charge.refusals
     )

@@ -22,15 +22,17 @@ def standing(
     loan_of: Callable[[str], Loan],
     problems: Mapping[str, list[Problem]],
     *,
+    shown_of: Callable[[str], Mapping[str, Mapping[str, str]]],
     name: str = "",
     ready: bool = True,
 ) -> QuotaAnswer:
-    """The answer, about all groups or one (with those above and below it). `problems` go by object."""
+    """The answer, about all groups or one (with those above and below it). `problems` go by object, `shown_of` says
+    what hooks show of a group."""
     groups = list(_in_order(engine, name))
     roots = engine.forest.roots
     return QuotaAnswer(
         ready=ready,
-        groups=[_standing(group, engine, loan_of, problems) for group in groups[:GROUPS_MAX]],
+        groups=[_standing(group, engine, loan_of, problems, shown_of) for group in groups[:GROUPS_MAX]],
         left_out=max(0, len(groups) - GROUPS_MAX),
         totals={tree: clamped(roots[tree].runtime) for tree in sorted({group.tree for group in groups} & roots.keys())},
         uses_runtime=engine.rules.uses_runtime,
@@ -62,7 +64,11 @@ def _with_all_below(group: Group) -> Iterator[Group]:
 
 
 def _standing(
-    group: Group, engine: Engine, loan_of: Callable[[str], Loan], problems: Mapping[str, list[Problem]]
+    group: Group,
+    engine: Engine,
+    loan_of: Callable[[str], Loan],
+    problems: Mapping[str, list[Problem]],
+    shown_of: Callable[[str], Mapping[str, Mapping[str, str]]],
 ) -> QuotaStanding:
     spec, loan = group.spec, loan_of(group.name)
     pods, waiting = engine.pods_of(group.name)
@@ -90,6 +96,7 @@ def _standing(
         guarantees=group.guarantees,
         detached=group.is_detached,
         problems=problems.get(spec.object, []),
+        shown={hook: dict(fields) for hook, fields in shown_of(group.name).items()},
     )
 
 

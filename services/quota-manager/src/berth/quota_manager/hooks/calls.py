@@ -1,7 +1,8 @@
 """Calls hooks in threads of their own, and waits for an answer for a short time.
 
-A hook that does not come back in time is left to itself, and is not called again before it has come back: at most one
-thread hangs for each hook. How long calls have taken is counted, so that a round stops asking when hooks are slow.
+A hook that does not come back at once is left to itself; its answer is kept for whoever asks the same again. It is not
+called anew before it has come back: at most one thread hangs for each hook. Only once it has taken longer than it may,
+that is a failure. How long was waited is counted, so that a round stops asking when hooks are slow.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeAlias
 
 from berth.quota_manager.core.hooks.answers import TEXT_LENGTH_MAX, Unusable, printable
 from berth.quota_manager.core.hooks.asking import NamedHook, Returned
@@ -19,6 +20,10 @@ from berth.telemetry import counter, get_logger, histogram
 
 CALLS = histogram("berth_quota_hook_call_seconds", "Time that a hook takes to answer.", ["hook", "function"])
 FAILURES = counter("berth_quota_hook_failures_total", "Answers of hooks that could not be used.", ["hook", "function"])
+AT_ONCE_S: Final = 0.05
+"""A round waits for so long for one answer, and takes it in a later one if it comes later."""
+LATE_MAX: Final = 64
+"""So many answers that came late are kept for each hook."""
 SAID_EVERY_S: Final = 60.0
 """The same failure of a hook is logged once in this time."""
 
@@ -39,16 +44,14 @@ class HookCalls:
         """See `asking.Call`."""
         worker = self._workers.get(hook.name)
         if worker is None:
-            worker = self._workers[hook.name] = _Worker(hook.name)
+            worker = self._workers[hook.name] = _Worker(hook.name, self._limit_s)
         began = time.perf_counter()
-        answer = worker.ask(lambda: hook.functions[function](*arguments), self._limit_s)
-        took_s = time.perf_counter() - began
-        self._spent_s += took_s
-        CALLS.labels(hook.name, function).observe(took_s)
+        answer = worker.ask((function, arguments), hook.functions[function])
+        self._spent_s += time.perf_counter() - began
         return answer
 
     def spent_s(self) -> float:
-        """How many seconds calls have taken so far."""
+        """How many seconds were spent on waiting for answers so far."""
         return self._spent_s
 
     def failed(self, hook: NamedHook, function: str, problem: Unusable) -> None:
@@ -60,36 +63,57 @@ class HookCalls:
             _log.warning("a hook of quotas failed", hook=hook.name, function=function, why=problem.why)
 
 
-class _Worker:
-    """One thread, which runs one call at a time."""
+Asked: TypeAlias = tuple[str, tuple[object, ...]]
+"""A function, and its arguments."""
 
-    def __init__(self, name: str) -> None:
+
+class _Worker:
+    """One thread, which runs one call at a time. `limit_s` is how long one may take."""
+
+    def __init__(self, name: str, limit_s: float) -> None:
         self._name = name
-        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._limit_s = limit_s
+        self._work: SimpleQueue[tuple[Asked, Callable[..., object]] | None] = SimpleQueue()
         self._answers: SimpleQueue[Returned | Unusable] = SimpleQueue()
-        self._owes = False
-        """A call has not come back."""
+        self._owed: Asked | None = None
+        """The call that has not come back, which began at `_began`, by the monotonic clock."""
+        self._began = 0.0
+        self._late: list[tuple[Asked, Returned | Unusable]] = []
         threading.Thread(target=self._run, name=f"hook-{name}", daemon=True).start()
 
-    def ask(self, work: Callable[[], object], limit_s: float) -> Returned | Unusable:
-        if self._owes:
+    def ask(self, asked: Asked, work: Callable[..., object]) -> Returned | Unusable:
+        if self._owed is not None:
             if self._answers.empty():
-                return Unusable("has not come back from an earlier call", is_busy=True)
-            self._answers.get()
-            self._owes = False
-        self._work.put(work)
+                return self._not_back(is_same=self._owed == asked)
+            self._late = [*self._late[1 - LATE_MAX :], (self._owed, self._answers.get())]
+            self._owed = None
+        for at, (of, answer) in enumerate(self._late):
+            if of == asked:
+                del self._late[at]
+                return answer
+        self._began = time.monotonic()
+        self._work.put((asked, work))
         try:
-            return self._answers.get(timeout=limit_s)
+            return self._answers.get(timeout=min(AT_ONCE_S, self._limit_s))
         except Empty:
-            self._owes = True
-            return Unusable(f"takes longer than {limit_s:g} s")
+            self._owed = asked
+            return self._not_back(is_same=True)
+
+    def _not_back(self, *, is_same: bool) -> Unusable:
+        if time.monotonic() - self._began < self._limit_s:
+            return Unusable("has not answered yet", is_busy=True)
+        return Unusable(f"takes longer than {self._limit_s:g} s" if is_same else "has not come back from another call")
 
     def stop(self) -> None:
         self._work.put(None)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            self._answers.put(_outcome(work))
+            (function, arguments), called = work
+            began = time.perf_counter()
+            answer = _outcome(called, arguments)
+            CALLS.labels(self._name, function).observe(time.perf_counter() - began)
+            self._answers.put(answer)
 
 
 def _let_go(workers: dict[str, _Worker]) -> None:
@@ -97,9 +121,9 @@ def _let_go(workers: dict[str, _Worker]) -> None:
         worker.stop()
 
 
-def _outcome(work: Callable[[], object]) -> Returned | Unusable:
+def _outcome(work: Callable[..., object], arguments: tuple[object, ...]) -> Returned | Unusable:
     try:
-        return Returned(work())
+        return Returned(work(*arguments))
     except BaseException as error:  # whatever code of others raises, the thread goes on
         return Unusable(f"raises {_text_of(error)}"[:TEXT_LENGTH_MAX])
 

@@ -65,7 +65,7 @@ def plain(rng: random.Random) -> Asks:
 
 def best_effort(rng: random.Random) -> Asks:
     """Of class BE."""
-    return Asks(_plain(rng, (0.5, 1, 2)), labels={names.LABEL_QOS: "BE"})
+    return Asks(_plain(rng, (0.5, 1, 2)), labels={names.LABEL_QOS: "BE", names.LABEL_PRIORITY_CLASS: "koord-batch"})
 
 
 def host_port(rng: random.Random) -> Asks:
@@ -169,7 +169,7 @@ def fpga(rng: random.Random) -> Asks:
 def own_cores(rng: random.Random) -> Asks:
     """Cores of its own (LSR)."""
     spec = json.dumps({"preferredCPUBindPolicy": rng.choice(("FullPCPUs", "SpreadByPCPUs"))})
-    labels = {names.LABEL_QOS: "LSR"}
+    labels = {names.LABEL_QOS: "LSR", names.LABEL_PRIORITY_CLASS: "koord-prod"}
     return Asks(_plain(rng, (2, 4, 8)), labels=labels, annotations={names.ANNOTATION_RESOURCE_SPEC: spec})
 
 

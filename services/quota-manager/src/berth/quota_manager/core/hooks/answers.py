@@ -14,7 +14,8 @@ SHOWN_TEXT_LENGTH_MAX: Final = 128
 
 
 class Unusable(NamedTuple):
-    """What is wrong with an answer. `is_busy`: it was not asked, for it is still at an earlier call."""
+    """Why there is no answer that can be used. `is_busy`: there is none yet, for the hook is still at this call, or at
+    an earlier one; that is no failure."""
 
     why: str
     is_busy: bool = False

@@ -35,13 +35,13 @@ Failed: TypeAlias = Callable[[NamedHook, str, Unusable], None]
 
 
 class Charge(NamedTuple):
-    """What hooks say of a class of pods by themselves. `has_failed`: one had no usable answer; `was_busy`: only since
-    it was still at an earlier call."""
+    """What hooks say of a class of pods by themselves. `has_failed`: one had no usable answer; `is_awaited`: one has
+    not answered yet, so that this is not all that is to be said."""
 
     surcharge: Amounts
     refusals: tuple[HookRefusal, ...] = ()
     has_failed: bool = False
-    was_busy: bool = False
+    is_awaited: bool = False
 
 
 class Hooks:
@@ -105,28 +105,34 @@ class Hooks:
                 refusals.append(HookRefusal(hook=hook.name, message=read))
         return Charge({}, tuple(refusals), *_told(failures))
 
-    def shown(self, group: HookedGroup) -> dict[str, dict[str, str]]:
-        """What the quota of a group shows, by hook. One that fails shows nothing."""
-        shown: dict[str, dict[str, str]] = {}
+    def shown(self, group: HookedGroup, before: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+        """What the quota of a group shows, by hook. One that fails shows nothing, and one that has not answered yet
+        what it has shown `before`."""
+        shown: dict[str, Mapping[str, str]] = {}
         for hook in self._hooks:
             answer = self._ask(hook, SHOWS, (group,))
             read = answer if isinstance(answer, Unusable) else read_shown(answer.answer)
-            if isinstance(read, Unusable):
+            if not isinstance(read, Unusable):
+                if read:
+                    shown[hook.name] = read
+            elif not read.is_busy:
                 self._failed(hook, SHOWS, read)
-            elif read:
-                shown[hook.name] = read
+            elif hook.name in before:
+                shown[hook.name] = before[hook.name]
         return shown
 
     def _ask(self, hook: NamedHook, function: str, arguments: tuple[object, ...]) -> Returned | Unusable:
         return self._call(hook, function, arguments) if function in hook.functions else Returned(None)
 
     def _fail(self, hook: NamedHook, function: str, problem: Unusable) -> list[HookRefusal]:
+        if problem.is_busy:
+            return []
         self._failed(hook, function, problem)
         if self._fails_open:
             return []
-        return [HookRefusal(hook=hook.name, message=f"{function} failed: {problem.why}")]
+        return [HookRefusal(hook=hook.name, message=f"{function} failed: {problem.why}", has_failed=True)]
 
 
 def _told(failures: Sequence[Unusable]) -> tuple[bool, bool]:
-    """Whether a hook has failed, and whether only since it was busy."""
-    return bool(failures), bool(failures) and all(each.is_busy for each in failures)
+    """Whether a hook has failed, and whether one has not answered yet."""
+    return not all(each.is_busy for each in failures), any(each.is_busy for each in failures)

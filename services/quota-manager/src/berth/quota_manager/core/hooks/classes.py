@@ -26,8 +26,9 @@ ASKING_S: Final = 0.25
 """Nor does one round go on asking once calls have taken so long: limits have to be published meanwhile."""
 RETRY_S: Final = 60.0
 """After this a class is asked about once more for which a hook has failed."""
-BUSY_RETRY_S: Final = 1.0
-"""And after this, where the hook was not asked because it was at another class: one slow class is not all of them."""
+AWAITED_S: Final = 0.5
+"""And after this, where a hook has not answered yet: it is slow, or at another class. Nothing is said of this one
+before, for whoever fails open would have pods placed without a charge."""
 IDLE_MAX: Final = 1000
 """Of so many classes without waiting pods is kept what was said."""
 SAYS_NOTHING: Final = Charge({})
@@ -39,7 +40,7 @@ WITHIN: Final = "within"
 class _Class:
     """One class. `pods` are those that wait, as they are booked without a surcharge."""
 
-    __slots__ = ("charge", "group", "id", "payer", "pod", "pods", "refusals", "retry_at")
+    __slots__ = ("charge", "group", "id", "is_awaited", "payer", "pod", "pods", "refusals", "retry_at")
 
     def __init__(self, id_: str, pod: HookedPod) -> None:
         self.id = id_
@@ -50,12 +51,14 @@ class _Class:
         """The group that hooks were asked for; None: none yet, empty: nobody would pay."""
         self.group: HookedGroup | None = None
         self.refusals = SAYS_NOTHING
+        self.is_awaited = False
+        """Whether they refuse it for this group is not answered yet."""
         self.retry_at = float("inf")
 
     @property
     def message(self) -> PodCharge | None:
         """What is published; None: not all was asked yet."""
-        if self.charge is None or self.payer is None:
+        if self.charge is None or self.payer is None or self.is_awaited:
             return None
         return PodCharge(
             id=self.id,
@@ -133,9 +136,12 @@ class HookedClasses:
         for id_ in self._taken(self._uncharged):
             found = self._classes[id_]
             before = found.charge.surcharge if found.charge is not None else {}
-            found.charge = self._hooks.charge(found.pod)
+            said = self._hooks.charge(found.pod)
+            self._note(found, said, now)
+            if said.is_awaited:
+                continue
+            found.charge = said
             self._changed[id_] = None
-            self._note(found, found.charge, now)
             if found.charge.surcharge != before:
                 for key, (booking, booked) in found.pods.items():
                     book.put(key, booking, _with(booked, found.charge.surcharge))
@@ -156,16 +162,20 @@ class HookedClasses:
             found = self._classes[id_]
             payer = self._payer_of(found.pod) or ""
             group = group_of(payer) if payer else None
-            if found.payer == payer and found.group == group and not found.refusals.has_failed:
+            is_same = found.payer == payer and found.group == group
+            if is_same and not found.refusals.has_failed and not found.is_awaited:
                 continue
             if found.payer:
                 self._leave((PAID_BY, found.payer), id_)
             if payer:
                 self._index.setdefault((PAID_BY, payer), set()).add(id_)
             found.payer, found.group = payer, group
-            found.refusals = self._hooks.refusals(found.pod, group) if group is not None else SAYS_NOTHING
-            self._changed[id_] = None
-            self._note(found, found.refusals, now)
+            said = self._hooks.refusals(found.pod, group) if group is not None else SAYS_NOTHING
+            self._note(found, said, now)
+            found.is_awaited = said.is_awaited
+            if not said.is_awaited:
+                found.refusals = said
+                self._changed[id_] = None
 
     def changes(self) -> Iterator[tuple[str, PodCharge | None]]:
         """By id of a class: what is said now, or None where nothing is any more; of those where it may be news."""
@@ -196,9 +206,9 @@ class HookedClasses:
             yield id_
 
     def _note(self, found: _Class, said: Charge, now: float) -> None:
-        if said.has_failed:
-            at = now + (BUSY_RETRY_S if said.was_busy else RETRY_S)
-            found.retry_at = max(at, found.retry_at) if found.id in self._retries else at
+        if said.has_failed or said.is_awaited:
+            at = now + (AWAITED_S if said.is_awaited else RETRY_S)
+            found.retry_at = min(at, found.retry_at) if found.id in self._retries else at
             self._retries[found.id] = None
 
     def _drop(self, id_: str) -> None:

@@ -32,6 +32,7 @@ class Hooking:
         self._hooks = hooks or None
         self._engine = engine
         self._on_news = on_news
+        self._shown: dict[str, Mapping[str, Mapping[str, str]]] = {}
 
     @property
     def facts(self) -> Mapping[str, str | int]:
@@ -52,10 +53,14 @@ class Hooking:
         """
         if self.classes is None:
             return
+        groups = self._engine.forest.groups
         if settled.rebuilt:
             self.classes.all_concerned()
+            self._shown = {name: shown for name, shown in self._shown.items() if name in groups}
         else:
             changed = settled.shapes | seen_again
+            for name in changed - groups.keys():
+                self._shown.pop(name, None)
             self.classes.concerned(changed, self._served_by(settled.shapes))
         self.classes.ask_refusals(lambda name: self._group_of(name, objects), now)
         if self.classes.has_questions:
@@ -69,7 +74,13 @@ class Hooking:
         """What hooks show of a group, by hook."""
         if self._hooks is None:
             return {}
-        return self._hooks.shown(_seen(group, objects, with_figures=True))
+        found = self._hooks.shown(_seen(group, objects, with_figures=True), self.last_shown(group.name))
+        self._shown[group.name] = found
+        return found
+
+    def last_shown(self, name: str) -> Mapping[str, Mapping[str, str]]:
+        """What hooks have shown of a group last, by hook; they are not asked."""
+        return self._shown.get(name, {})
 
     def _payer_of(self, pod: HookedPod) -> str | None:
         return payer_of(self._engine.map, "", pod.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
@@ -108,5 +119,5 @@ def _seen(group: Group, objects: QuotaObjects, *, with_figures: bool = False) ->
 
 def rules_with(rules: Rules, hooks: Hooks) -> Rules:
     """The rules where these hooks are asked."""
-    charging = replace(rules.charging, hooks=hooks.names)
+    charging = replace(rules.charging, hooks=hooks.names, hook_resources=sorted(hooks.resources))
     return dataclasses.replace(rules, charging=charging, unshared=hooks.resources)
