@@ -91,8 +91,16 @@ JUNK = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["metadata", "spec", "status", "labels", "annotations", "containers", "resources", "requests", "limits"]
-                + [
+                [
+                    "metadata",
+                    "spec",
+                    "status",
+                    "labels",
+                    "annotations",
+                    "containers",
+                    "resources",
+                    "requests",
+                    "limits",
                     "cpu",
                     "memory",
                     "koordinator.sh/gpu",
@@ -102,8 +110,6 @@ JUNK = st.recursive(
                     "data",
                     "template",
                     "allocatable",
-                ]
-                + [
                     RATIO,
                     RAW,
                     names.ANNOTATION_PROFILES,
