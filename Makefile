@@ -9,7 +9,8 @@ RUN = $(UV) run --frozen
 LINT = $(UV) run --frozen --group lint
 ARGS ?=
 TESTS ?= tests
-WORKERS ?= 2
+# One more than there are cores to count on: tests with real servers mostly wait for them.
+WORKERS ?= 3
 
 .PHONY: help
 help: ## list the targets

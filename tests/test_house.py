@@ -37,6 +37,7 @@ SPECIALISTS = {
     "cluster-watcher": {"term", "reconciler"},
     "node-qos-enforcer": {"reconciler", "views"},
     "node-authenticator": set(),
+    "yarn-operator": {"resource_manager", "views"},
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
@@ -213,7 +214,15 @@ def test_a_service_with_specialists_has_its_layers(service: str) -> None:
     folder = ROOT / f"services/{service}/src/berth/{service.replace('-', '_')}"
     modules = {path.name.removesuffix(".py") for path in folder.iterdir()}
     assert {"shell", "core", *SPECIALISTS[service]} <= modules
-    assert {"pacing", "term", "rounds", "wave_runner", "reconciler", "views"} & modules == SPECIALISTS[service]
+    assert {
+        "pacing",
+        "term",
+        "rounds",
+        "wave_runner",
+        "reconciler",
+        "resource_manager",
+        "views",
+    } & modules == SPECIALISTS[service]
 
 
 def test_the_layers_are_contracts_of_the_linter() -> None:

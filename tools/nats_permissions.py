@@ -70,6 +70,7 @@ PARTS = {
         leases=("reservation-manager",),
     ),
     "slo-manager": Part(follows=(buckets.STATE, buckets.METRICS), owns=(buckets.SLO,), leases=("slo-manager",)),
+    "yarn-operator": Part(follows=(buckets.STATE, buckets.SLO), leases=("yarn-operator",)),
     "placement-solver": Part(
         follows=(
             buckets.STATE,

@@ -36,7 +36,9 @@ def subclasses(kind: type) -> Iterator[type]:
 
 
 def of_contract(kind: type) -> list[type]:
-    return [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    """In an order that is the same in every worker, whatever each has imported first."""
+    found = [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
 
 
 STRUCTS = [each for each in of_contract(msgspec.Struct) if each not in (Message, Part, View)]
@@ -88,6 +90,7 @@ BUILT = {
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),
+    "pod.<node>.<uid>": subjects.node_pod_key("NODE", "UID"),
     "offer.<name>": subjects.named_key("offer", "NAME"),
     "charge.<class>": subjects.charge_key("CLASS"),
     "epoch": subjects.EPOCH_KEY,

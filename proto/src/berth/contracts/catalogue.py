@@ -58,6 +58,7 @@ _RESERVATION = "reservation-manager"
 _SLO = "slo-manager"
 _AGENT = "node-qos-enforcer"
 _AUDITOR = "auditor"
+_YARN = "yarn-operator"
 _WEBHOOK = "admission-webhook"
 NOBODY = "no service yet"
 """The writer of a message that is understood, but that no service sends."""
@@ -106,6 +107,7 @@ CHANNELS = (
     Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
     Channel(slo.NodeOffer, buckets.SLO, "offer.<name>", _SLO),
+    Channel(slo.NodePod, buckets.SLO, "pod.<node>.<uid>", _SLO),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", _AGENT),
     Channel(node_report.NodeReport, buckets.METRICS, "report.<name>", _AGENT),
     Channel(node_runtime.NodeRuntime, buckets.METRICS, "runtime.<name>", _AGENT),
@@ -115,6 +117,7 @@ CHANNELS = (
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
     Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
     Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _SLO),
+    Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _YARN),
     Channel(command.OfferNode, buckets.COMMANDS, f"{_CMD}.offer.nodes.<name>", _SLO),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotaprofiles.<namespace>.<name>", _QUOTA),
@@ -164,9 +167,7 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.noderesourcetopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clusternetworktopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.configmaps.<namespace>.<name>", _SLO),
-    Channel(
-        event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clustercolocationprofiles.<name>", _WEBHOOK
-    ),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clustercolocationprofiles.<name>", _WEBHOOK),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.found.<promise>.<id>", _AUDITOR),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),

@@ -23,12 +23,15 @@ class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
 class AnnotateNode(Message, frozen=True, kw_only=True, tag="node.annotate.v1"):
     """Set annotations of a node; a value of None removes. Only those that cluster-writer lists for this are written.
 
-    Apart from `PatchNode`, so that who may send it changes neither what a node offers nor its labels.
+    Apart from `PatchNode`, so that who may send it changes neither what a node offers nor its labels. `expects` guards:
+    where the node says something else of one of these (None: it has no such annotation), nothing is written, since the
+    asker sees the newer node and asks again.
     """
 
     name: str
     uid: str
     annotations: dict[str, str | None] = {}
+    expects: dict[str, str | None] = {}
 
 
 class OfferNode(Message, frozen=True, kw_only=True, tag="node.offer.v1"):

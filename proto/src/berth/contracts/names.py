@@ -397,6 +397,12 @@ ANNOTATION_ORIGIN_ALLOCATABLE = "node.koordinator.sh/originExtendedAllocatable"
 """Node: what it lends to batch work before third parties have taken their part, JSON."""
 ANNOTATION_THIRD_PARTY_ALLOCATIONS = "node.koordinator.sh/thirdPartyAllocations"
 """Node: what other frameworks (YARN) have taken of it, JSON."""
+LABEL_COMPONENT = "app.kubernetes.io/component"
+"""Pod: which part of its application it is; `node-manager` for a NodeManager of YARN."""
+ANNOTATION_YARN_NODE_ID = "yarn.hadoop.apache.org/node-id"
+"""Pod: the id of its NodeManager, host and port."""
+ANNOTATION_YARN_CLUSTER_ID = "yarn.hadoop.apache.org/cluster-id"
+"""Pod: the YARN cluster of its NodeManager."""
 ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
 """Pod: what each container has of batch resources, JSON; written at its creation and, over that, at the bind."""
 LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
@@ -416,5 +422,6 @@ READ_PREFIXES = (
     "internal.scheduling.koordinator.sh/",
     "pod-group.scheduling.sigs.k8s.io",
     "slo.koordinator.sh/",
+    "yarn.hadoop.apache.org/",
 )
 """Prefixes of the annotations that Berth reads; others stay in Kubernetes."""

@@ -1,4 +1,5 @@
-"""SLO: the quality-of-service strategy of each node, and what it lends; written by slo-manager alone."""
+"""SLO: the quality-of-service strategy of each node, what it lends, and what its agent has to know of its pods; written
+by slo-manager alone."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     `revision` grows with each change of an amount. `origin` are batch resources before third parties have taken theirs,
     `taken` what those have. `strategy` is the node strategy that won, `reporter` whose report counts (`agent`: Berth's,
     `koordlet`), `reported_at` when it arrived, unix seconds. `written` is what the node was last asked to show, a
-    resource that is missing to have none of, at `written_at`, unix seconds; 0: never.
+    resource that is missing to have none of, at `written_at`, unix seconds; 0: never. `parties` are the revisions of
+    the entries by which third parties have theirs, for those that name one.
     """
 
     node: str
@@ -86,3 +88,63 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     written: dict[str, Integer] = {}
     written_at: float = 0.0
     problems: list[Problem] = []
+    parties: dict[str, Integer] = {}
+
+
+class PodEviction(Part, frozen=True, kw_only=True):
+    """The answer to what a node's agent asked of a pod (METRICS, `pressure.<node>`).
+
+    `number` to `message` repeat the ask. `state` is `granted` (it leaves, or is about to) or `refused`; `reason` says
+    why not: slo-manager's word, that of a disruption budget, or of a policy. `revision` is that of the request to
+    evict, which the pod's note repeats; `at` is unix seconds of slo-manager's clock.
+    """
+
+    number: Integer
+    need: str
+    feature: str
+    accumulator: str
+    state: str
+    release: dict[str, Integer] = {}
+    counts: dict[str, Integer] = {}
+    reason: str = ""
+    message: str = ""
+    at: float = 0.0
+    revision: Integer = 0
+
+
+class ContainerSize(Part, frozen=True, kw_only=True):
+    """Requests and limits of one container of several: thousandths of a core, bytes, by resource."""
+
+    name: str
+    requests: dict[str, Integer] = {}
+    limits: dict[str, Integer] = {}
+
+
+class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
+    """A pod that is on a node and has not ended, for the node's agent; where that is Berth's own.
+
+    `requests` and `limits` are those of the pod as a whole. `containers` are there where there are several and their
+    sizes are known. `labels` and `annotations` are those that an agent heeds. `priority` None: the pod has none.
+    `priority_class` is the protocol's, `workload` the owner, `Kind/namespace/name`, empty without one. `left` is when
+    the pod was gone, unix seconds, 0 while it is there: what was evicted for the node's sake stays for an hour, as the
+    record of why.
+    """
+
+    node: str
+    uid: str
+    namespace: str
+    name: str
+    kube_qos: str = ""
+    priority: Integer | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    requests: dict[str, Integer] = {}
+    limits: dict[str, Integer] = {}
+    containers: list[ContainerSize] = []
+    created: str = ""
+    deleting: bool = False
+    phase: str = ""
+    priority_class: str = ""
+    workload: str = ""
+    eviction: PodEviction | None = None
+    left: float = 0.0

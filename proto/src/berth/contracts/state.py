@@ -634,9 +634,7 @@ class MutatingWebhookConfiguration(Message, frozen=True, kw_only=True, tag="muta
     ca_bundle: str = ""
 
 
-class ValidatingWebhookConfiguration(
-    Message, frozen=True, kw_only=True, tag="validatingwebhookconfiguration.seen.v1"
-):
+class ValidatingWebhookConfiguration(Message, frozen=True, kw_only=True, tag="validatingwebhookconfiguration.seen.v1"):
     """Berth's ValidatingWebhookConfiguration, as `MutatingWebhookConfiguration`."""
 
     name: str

@@ -43,9 +43,15 @@ def memory_stat(text, version):
     return {**stat._asdict(), "usage_without_page_cache": stat.usage_without_page_cache}
 
 
+def throttling(text, version):
+    periods, throttled, throttled_ns = cgroup_files.parse_throttling(text, version)
+    return {"nr_periods": periods, "nr_throttled": throttled, "throttled_ns": throttled_ns}
+
+
 CGROUP = {
     "cpu.stat usage": lambda text, version: {"usage_ns": cgroup_files.parse_cpu_usage_ns(text, version)},
     "memory.stat": memory_stat,
+    "cpu.stat": throttling,
 }
 
 

@@ -94,7 +94,13 @@ APPLICABLE = {
         Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
 }
-ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
+ANNOTATABLE = frozenset(
+    {
+        names.ANNOTATION_CPU_NORMALIZATION_RATIO,
+        names.ANNOTATION_AMPLIFICATION_RATIO,
+        names.ANNOTATION_THIRD_PARTY_ALLOCATIONS,
+    }
+)
 """Annotations of nodes that other services may ask to have written."""
 OFFERED = frozenset(names.LENT)
 """Resources of nodes that are lent."""
@@ -184,8 +190,18 @@ class Commands:
             return "overtaken"
         if not command.annotations:
             return "done"
-        body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
-        answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
+        meta: dict[str, Any] = {"uid": command.uid, "annotations": command.annotations}
+        if command.expects:
+            found = await self._api.get(resources.NODES, "", command.name)
+            if not found.ok:
+                return self._judge(found)
+            read = _OBJECT.decode(found.body).metadata
+            if any((read.annotations or {}).get(name) != text for name, text in command.expects.items()):
+                return "overtaken"
+            meta["resourceVersion"] = read.resource_version
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, {"metadata": meta}, field_manager=FIELD_MANAGER
+        )
         return self._judge(answer)
 
     async def offer_node(self, command: OfferNode) -> str:

@@ -33,6 +33,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     strategy_file: Annotated[str, Meta(description="where the last strategy is kept over restarts; empty: nowhere")] = (
         ""
     )
+    pods_file: Annotated[
+        str, Meta(description="where is kept what is known of the node's pods, over restarts; empty: nowhere")
+    ] = ""
     journal_file: Annotated[
         str,
         Meta(description="where is kept what files had before, over restarts; empty: nowhere"),

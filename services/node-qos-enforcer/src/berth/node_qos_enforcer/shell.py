@@ -14,11 +14,12 @@ from typing import NamedTuple
 from berth.contracts import buckets
 from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
+from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
@@ -26,12 +27,13 @@ from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.store import InventoryFile, JournalFile, StrategyFile
+from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, serve_status
@@ -52,6 +54,8 @@ class Parts(NamedTuple):
     inventories: InventoryFile
     executor: Executor
     inside: Inside
+    entries: PodEntries
+    pods_file: PodsFile
 
 
 class Agent:
@@ -73,31 +77,40 @@ class Agent:
             inside = Inside(settings, known)
             known.more.append(inside.problems)
             inventories = InventoryFile(settings.inventory_file, known.node)
-            self._parts = Parts(trees, known, file, inventories, executor, inside)
+            entries = PodEntries(known.node)
+            known.more.append(entries.problems)
+            known.told = entries.told
+            pods_file = PodsFile(settings.pods_file, known.node)
+            self._parts = Parts(trees, known, file, inventories, executor, inside, entries, pods_file)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, entries, pods_file = self._shared(ctx.settings)
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
+        _restore_pods(ctx, pods_file, entries)
         await _describe(ctx, trees, known)
+        lock = NodeLock(ctx.settings.journal_file)
+        if ctx.settings.enforce or ctx.settings.give_back:
+            # During a roll-out the process before this one still writes: its journal is read when it has ended.
+            await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
+            known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
-        control = Control(executor)
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, control, executor, known)
+            await give_back_for_ever(ctx, executor, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, control)
-        elif control.is_held:
-            await let_go_of_before(ctx, control)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock)
+        elif any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside, entries, pods_file = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -121,6 +134,8 @@ class Agent:
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
+        if ctx.settings.enforce and not ctx.settings.give_back:
+            ctx.spawn(read_for_ever(ctx, known, entries, pods_file), name="read-pods")
         self._serve_who_asks_by_pod(ctx, known, inside, pods)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         if ctx.settings.nri_socket and ctx.settings.inventory_file:
@@ -178,6 +193,14 @@ def _restore_inventory(ctx: Context[Settings], file: InventoryFile, inside: Insi
         inside.inventory.kept = file.load()
     except (InvalidMessage, OSError) as error:
         ctx.log.warning("cannot use the inventory of before", file=ctx.settings.inventory_file, error=str(error))
+
+
+def _restore_pods(ctx: Context[Settings], file: PodsFile, entries: PodEntries) -> None:
+    """Take up what a former life knew of pods; a file that is of no use is named, and counts as none."""
+    try:
+        entries.restore(file.load())
+    except (InvalidMessage, OSError) as error:
+        ctx.log.warning("cannot use what was known of pods", file=ctx.settings.pods_file, error=str(error))
 
 
 async def _keep_inventory_for_ever(ctx: Context[Settings], file: InventoryFile, inside: Inside) -> None:

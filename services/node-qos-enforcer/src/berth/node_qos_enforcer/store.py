@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.slo import NodeSLO
+from berth.contracts.slo import NodePod, NodeSLO
 from berth.node_qos_enforcer.core import journal
 
-BYTES_MAX = 4_096
+BYTES_MAX = 1 << 18
 INVENTORY_BYTES_MAX = 1 << 20
 """What a message of the bus may have."""
+PODS_BYTES_MAX = 8 << 20
 
 
 class StrategyFile:
@@ -49,8 +51,10 @@ class StrategyFile:
         return kept
 
     def save(self, strategy: NodeSLO | None) -> None:
-        """Keep the rule of a strategy, or forget it (None). Nothing is written when that is what is kept. OSError."""
-        kept = None if strategy is None else NodeSLO(node=self._node, cpu_suppress=strategy.cpu_suppress)
+        """Keep what a strategy says, or forget it (None). Nothing is written when that is what is kept. OSError."""
+        kept = None
+        if strategy is not None:
+            kept = NodeSLO(node=self._node, cpu_suppress=strategy.cpu_suppress, spec=strategy.spec)
         if self._path is None or kept == self._kept:
             return
         if kept is None:
@@ -95,6 +99,33 @@ class InventoryFile:
         else:
             replace_file(self._path, encode(inventory))
         self._kept = inventory
+
+
+class PodsFile:
+    """Where what SLO says of the node's pods is kept; without a path it is kept nowhere."""
+
+    def __init__(self, path: str, node: str) -> None:
+        """Take the path (empty: none) and the name of the node."""
+        self._path = Path(path) if path else None
+        self._node = node
+
+    def load(self) -> list[NodePod]:
+        """Return what was kept. Raises InvalidMessage for an unusable file, and OSError."""
+        if self._path is None:
+            return []
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(PODS_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return []
+        if len(data) > PODS_BYTES_MAX:
+            raise InvalidMessage("", f"larger than {PODS_BYTES_MAX} bytes")
+        return [each for each in (decode(line, NodePod) for line in data.splitlines()) if each.node == self._node]
+
+    def save(self, pods: Iterable[NodePod]) -> None:
+        """Keep them, one a line. Raises OSError."""
+        if self._path is not None:
+            replace_file(self._path, b"".join(encode(each) + b"\n" for each in pods))
 
 
 class JournalFile:

@@ -8,7 +8,7 @@ could not be read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from berth.contracts.base import Problem
 from berth.contracts.metrics import GroupPressure, NodeMetrics, PodUsage, Pressure, Usage
@@ -40,6 +40,8 @@ class Measurement:
     target: Target | None
     skipped: str
     plan: Plan
+    node_cores: float | None = None
+    pod_cores: Mapping[str, float] = field(default_factory=dict)
 
 
 class Meter:
@@ -127,6 +129,8 @@ class Meter:
             target=target,
             skipped=skipped,
             plan=next_step,
+            node_cores=node_cores,
+            pod_cores={uid: cores for uid, cores in pod_cores.items() if cores is not None},
         )
 
     def _cores(self, name: str, reading: Reading | None) -> float | None:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from berth.node_qos_enforcer.core.strategies.batch_limits import BATCH_LIMITS
+from berth.node_qos_enforcer.core.strategies.cpu_burst import CPU_BURST_STRATEGY
+from berth.node_qos_enforcer.core.strategies.cpu_normalization import CPU_NORMALIZATION
+from berth.node_qos_enforcer.core.strategies.memory_qos import MEMORY_QOS_STRATEGY
 from berth.node_qos_enforcer.core.strategies.seam import Strategy
 from berth.node_qos_enforcer.core.strategies.suppress import SUPPRESS
 
-STRATEGIES: Final[tuple[Strategy, ...]] = (SUPPRESS,)
+STRATEGIES: Final[tuple[Strategy, ...]] = (
+    SUPPRESS,
+    BATCH_LIMITS,
+    CPU_NORMALIZATION,
+    CPU_BURST_STRATEGY,
+    MEMORY_QOS_STRATEGY,
+)

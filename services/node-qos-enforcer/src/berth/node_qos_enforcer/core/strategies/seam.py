@@ -64,9 +64,9 @@ class Mount(NamedTuple):
 class Needs(NamedTuple):
     """What has to be there.
 
-    `knobs` are those that this kernel must have one of; `files` are paths of the host of which one must be there,
-    beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and `host_network` that the agent sees
-    the node's processes and network.
+    `knobs` are all that the strategy may set, of which this kernel must have one; `files` are paths of the host of
+    which one must be there, beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and
+    `host_network` that the agent sees the node's processes and network.
     """
 
     knobs: tuple[str, ...] = ()
@@ -129,15 +129,10 @@ class Pod(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What is used: cores and bytes. What is not known is not there, never zero.
-
-    `pods` go by uid, `containers` by id; `throttled` is the share of periods in which a container was stopped, 0 to 1.
-    """
+    """What is used: cores and bytes, of pods by uid. What is not known is not there, never zero."""
 
     node_cores: float | None = None
     pod_cores: Mapping[str, float] = {}
-    container_cores: Mapping[str, float] = {}
-    throttled: Mapping[str, float] = {}
     node_bytes: int | None = None
     pod_bytes: Mapping[str, int] = {}
 

@@ -5,8 +5,7 @@ The arithmetic is in `core.suppress` and `core.choose`, what follows from a targ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -52,6 +51,9 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         lsr=cpus_of(snapshot.pods, LSR),
         lse=cpus_of(snapshot.pods, LSE),
     )
+    if not rule.enabled:
+        # What a killed process without a journal held is let go of as well. Held by nothing, nothing is wanted.
+        return Decided(_wanted(node, _laid_over(Memory(), found)), Memory())
     if target is None:
         return Decided(memory=memory, skipped=skipped)
     memory = _laid_over(memory, found)
@@ -101,17 +103,13 @@ def _wanted(node: Node, memory: Memory) -> tuple[Wanted, ...]:
         return ()
     group = qos_dir(node.driver, "BestEffort")
     wanted = [Wanted(group, CPU_QUOTA, memory.quota)] if memory.quota is not None else []
-    if memory.cpus is not None:
-        groups = (group, *node.below_best_effort) if node.version == 1 else (group,)
-        wanted += [Wanted(each, CPUSET, memory.cpus) for each in groups]
+    if memory.cpus is not None and node.version == 2:
+        wanted.append(Wanted(group, CPUSET, memory.cpus))
+    elif memory.cpus is not None and (cpus := memory.cpus or format_cpuset(node.all_cpus or ())):
+        wanted += [Wanted(each, CPUSET, cpus) for each in (group, *node.below_best_effort)]
     return tuple(wanted)
 
 
-def _is_on(spec: Spec) -> bool:
-    section: Mapping[str, Any] = spec.get(THRESHOLD, {})
-    return section.get("enable") is True
-
-
 SUPPRESS: Final = Strategy(
-    "suppress", "enforce", decide, _is_on, needs=Needs(knobs=(CPU_QUOTA, CPUSET)), memory=Memory()
+    "suppress", "enforce", decide, lambda _: True, needs=Needs(knobs=(CPU_QUOTA, CPUSET)), memory=Memory()
 )
