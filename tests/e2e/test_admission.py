@@ -56,7 +56,7 @@ async def create(corner: Corner, name: str, labels: dict[str, str], scheduler: s
 async def is_changed(corner: Corner) -> bool:
     """Whether a profile's pod of another scheduler is changed when it is created."""
     made, _ = await create(corner, f"probe-{time.monotonic_ns()}", MINE, "theirs")
-    return made["metadata"]["labels"].get(names.LABEL_QOS) == "BE"
+    return bool(made["metadata"]["labels"].get(names.LABEL_QOS) == "BE")
 
 
 async def heartbeat(corner: Corner, node: str) -> float:
