@@ -126,6 +126,11 @@ CACHES: Final = Strategy(
     "enforce-cores",
     decide,
     _is_on,
-    needs=Needs(files=("/sys/fs/resctrl/schemata",), mounts=(Mount("/sys/fs/resctrl", writes=True),), host_pid=True),
+    needs=Needs(
+        knobs=(CACHE_GROUP, SCHEMATA, TASKS),
+        files=("/sys/fs/resctrl/schemata",),
+        mounts=(Mount("/sys/fs/resctrl", writes=True),),
+        host_pid=True,
+    ),
     reads=_reads,
 )

@@ -34,5 +34,9 @@ COLD_MEMORY: Final = Strategy(
     "enforce-kernel",
     decide,
     _is_on,
-    needs=Needs(files=(f"/sys/{FOLDER}",), mounts=(Mount(f"/sys/{FOLDER}", writes=True),)),
+    needs=Needs(
+        knobs=(KIDLED_HIERARCHY, KIDLED_PERIOD),
+        files=(f"/sys/{FOLDER}",),
+        mounts=(Mount(f"/sys/{FOLDER}", writes=True),),
+    ),
 )

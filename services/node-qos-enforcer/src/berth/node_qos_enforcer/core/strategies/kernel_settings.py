@@ -54,6 +54,7 @@ KERNEL_SETTINGS: Final = Strategy(
     decide,
     _is_on,
     needs=Needs(
+        knobs=(*SETTINGS.values(), SCHED_FEATURES),
         files=("/proc/sys/vm/min_free_kbytes",),
         mounts=(Mount("/proc/sys", writes=True), Mount("/sys", writes=True)),
         privileged=True,

@@ -53,4 +53,6 @@ def _is_on(spec: Spec) -> bool:
     return any(each.get("enable") is True and any(field in each for field in _FIELDS) for each in blocks)
 
 
-PAGE_CACHE: Final = Strategy("page-cache", "enforce", decide, _is_on, needs=Needs(knobs=(PAGE_CACHE_SIZE,)))
+PAGE_CACHE: Final = Strategy(
+    "page-cache", "enforce", decide, _is_on, needs=Needs(knobs=(PAGE_CACHE_SIZE, PAGE_CACHE_ENABLE, PAGE_CACHE_SYNC))
+)

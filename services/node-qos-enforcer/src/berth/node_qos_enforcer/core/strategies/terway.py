@@ -62,5 +62,5 @@ TERWAY_QOS: Final = Strategy(
     "enforce-network",
     decide,
     _is_on,
-    needs=Needs(files=(f"/{FOLDER}",), mounts=(Mount(f"/{FOLDER}", writes=True),)),
+    needs=Needs(knobs=(TERWAY_NODE, TERWAY_PODS), files=(f"/{FOLDER}",), mounts=(Mount(f"/{FOLDER}", writes=True),)),
 )
