@@ -19,8 +19,10 @@ from berth.node_qos_enforcer.core.laws import (
     page_cache,
     resctrl,
 )
+from berth.node_qos_enforcer.core.knob_texts import is_same
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.proc import parse_meminfo
+from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, SCHED_FEATURES
 from berth.testing.vectors import cases
 
 
