@@ -110,9 +110,7 @@ def files(disk: str, process: int) -> dict[str, Any]:
     layout = cgroups.detect_layout(tree)
     wanted = Composed(values(disk, process))
     asked = lambda ref: None  # noqa: E731
-    rounds = [
-        applier.apply(layout, wanted, asked=asked, undecided=frozenset(), now_s=float(now)) for now in range(3)
-    ]
+    rounds = [applier.apply(layout, wanted, asked=asked, undecided=frozenset(), now_s=float(now)) for now in range(3)]
     has = {f"{ref.group}:{ref.knob}": text for ref, text in applier.found(layout, wanted.values).items()}
     successor = Executor(tree, JournalFile("/tmp/journal"), boot="guest", elsewhere=roots)
     successor.load()

@@ -8,6 +8,7 @@ from berth.node_qos_enforcer.disk_reading import DiskReader
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.doers.cookies import CookieDoer
 from berth.node_qos_enforcer.doers.network import NetworkDoer, Output
+from berth.node_qos_enforcer.store import JournalFile
 
 # --- cookies ---
 
@@ -78,14 +79,30 @@ def test_who_changes_the_group_gets_another_cookie():
     assert kernel.cookies[1] != kernel.cookies[2] != 0
 
 
-def test_nobody_keeps_a_cookie_that_nobody_wants_not_even_of_a_process_before():
-    kernel = Kernel(p1=9, p2=0)
-    doers = Doers([cookies_of(kernel, {"a": [1], "b": [2]})])
-    doers.bring({}, undecided=frozenset({"core_sched.cookie"}))
+def test_nobody_keeps_a_cookie_that_nobody_wants_not_even_of_a_process_before(tmp_path: Path):
+    kernel, file = Kernel(p1=0, p2=0), JournalFile(str(tmp_path / "done"))
+
+    def process(boot="this"):
+        doers = Doers([cookies_of(kernel, {"a": [1], "b": [2]})], file, boot=boot)
+        doers.load()
+        return doers
+
+    process().bring(names(a="g"))
+    assert not process("another").has_done
+    after = process()
+    assert after.has_done
+    after.bring({}, undecided=frozenset({"core_sched.cookie"}))
+    assert kernel.cookies[1]
+    after.bring({})
+    after.bring({})
+    assert kernel.calls == [("create", 1), ("clear", 1)]
+    assert not process().has_done
+
+
+def test_what_others_have_given_stays():
+    kernel = Kernel(p1=9)
+    Doers([cookies_of(kernel, {"a": [1]})]).bring({})
     assert kernel.calls == []
-    doers.bring({})
-    doers.bring({})
-    assert kernel.calls == [("clear", 1)]
 
 
 def test_a_kernel_without_core_scheduling_says_so():

@@ -2,12 +2,13 @@
 
 import pytest
 
-from berth.node_qos_enforcer.control import Control
+from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.enforcing import Enforcer
+from berth.node_qos_enforcer.enforcing import NO_STRATEGY, Enforcer
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import take_sample
@@ -24,8 +25,8 @@ class Bench:
         machine.kubelet()
         self.services_s = 0.0
         self.known = KnownNode("n")
-        self.control = Control(Executor(DiskTree(machine.root / "sys/fs/cgroup")))
-        self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.known)
+        applier = Applier(Executor(DiskTree(machine.root / "sys/fs/cgroup")))
+        self.enforcer = Enforcer(applier, Meter("n", max_gap_s=5), self.known)
 
     def round(self, *, service_cores: float = 0.0):
         """A second passes in which the service uses so much."""
@@ -34,11 +35,22 @@ class Bench:
         self.machine.node(ticks=1_000 + int(self.services_s * 100))
         self.machine.pod("ls", "Burstable", cpu_ns=int(self.services_s * 1e9), memory=0)
         sample = take_sample(self.machine.trees, monotonic=self.machine.clock)
-        return self.enforcer.step(sample, now=self.machine.monotonic)
+        return self.enforcer.step(sample, now=self.machine.monotonic, now_s=self.machine.monotonic)
+
+    def hold(self, strategy: Strategy) -> None:
+        """The node's strategy, as the bus tells it."""
+        told = CpuSuppress(
+            enabled=strategy.enabled, policy=strategy.policy, threshold_percent=strategy.threshold_percent
+        )
+        self.known.strategies.restore(NodeSLO(node="n", cpu_suppress=told))
+
+    @property
+    def held(self):
+        return take_sample(self.machine.trees, monotonic=self.machine.clock).best_effort
 
     @property
     def quota_us(self) -> int:
-        return self.control.held().quota_us
+        return self.held.quota_us
 
 
 @pytest.fixture
@@ -48,14 +60,15 @@ def bench(fake_machine):
 
 def test_nothing_is_written_before_a_strategy_is_told(bench):
     for _ in range(3):
-        assert bench.round().reason == "no strategy is known yet"
+        assert bench.round() == NO_STRATEGY
     assert bench.quota_us == -1
     assert bench.enforcer.end() == ()
 
 
 def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
-    bench.known.strategies.strategy = HOLD
-    assert "not known yet" in bench.round().reason
+    bench.hold(HOLD)
+    bench.round()
+    assert "not known yet" in bench.known.standing["suppress"]
     bench.round(service_cores=1.0)
     assert bench.quota_us == 300_000, "8 cores * 50 % - 1"
     bench.round(service_cores=3.5)
@@ -70,18 +83,20 @@ def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
 
 
 def test_a_strategy_that_is_switched_off_lets_go_and_leaves_alone(bench):
-    bench.known.strategies.strategy = HOLD
+    bench.hold(HOLD)
     bench.round()
     bench.round()
     assert bench.quota_us == 400_000
-    bench.known.strategies.strategy = Strategy()
+    bench.hold(Strategy())
     bench.round()
     assert bench.quota_us == -1
-    assert bench.round().is_empty
+    bench.round()
+    assert bench.known.refused == ()
+    assert bench.enforcer._applier.executor.kept == ()
 
 
 def test_cpus_of_exclusive_pods_are_kept_from_best_effort(bench):
-    bench.known.strategies.strategy = HOLD
+    bench.hold(HOLD)
     bench.known.exclusive = lambda: frozenset({0, 1})
     bench.known.processors = read_topology(bench.machine.trees.sys)
     bench.round()
@@ -90,11 +105,11 @@ def test_cpus_of_exclusive_pods_are_kept_from_best_effort(bench):
         group = bench.machine.root / "sys/fs/cgroup" / qos_dir(bench.machine.driver, "BestEffort")
         assert (group / "cpuset.cpus").read_text() == "2-7\n"
     else:
-        assert bench.control.held().cpus == frozenset(range(2, 8))
+        assert bench.held.cpus == frozenset(range(2, 8))
 
 
 def test_what_somebody_else_writes_is_put_right(bench):
-    bench.known.strategies.strategy = HOLD
+    bench.hold(HOLD)
     bench.round()
     bench.round()
     group = qos_dir(bench.machine.driver, "BestEffort")
@@ -104,7 +119,7 @@ def test_what_somebody_else_writes_is_put_right(bench):
 
 
 def test_a_round_that_is_late_writes_nothing_after_the_end(bench):
-    bench.known.strategies.strategy = HOLD
+    bench.hold(HOLD)
     bench.round()
     bench.round()
     assert bench.enforcer.end() == ()

@@ -6,11 +6,8 @@ import shutil
 
 import pytest
 
-from berth.node_qos_enforcer.control import CPUS, Control
-from berth.node_qos_enforcer.core.plan import Plan
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
-from berth.node_qos_enforcer.giving_back import give_back
 from berth.node_qos_enforcer.store import JournalFile
 
 
@@ -146,7 +143,7 @@ def test_a_journal_that_cannot_be_stored_is_named_and_work_goes_on(node):
 
 
 def test_entries_of_vanished_groups_do_not_pile_up(node, monkeypatch):
-    monkeypatch.setattr("berth.node_qos_enforcer.executor.PRUNE_FROM", 10)
+    monkeypatch.setattr("berth.node_qos_enforcer.executor.writing.PRUNE_FROM", 10)
     executor = node.process()
     executor._prune_at = 10
     for number in range(50):
@@ -165,38 +162,3 @@ def test_a_link_is_not_followed(node, tmp_path):
     with pytest.raises(OSError, match="ymbolic"):
         node.process().write("a/knob", "1")
     assert victim.read_text() == "mine"
-
-
-def test_a_node_whose_agent_was_killed_gives_the_best_effort_group_back(fake_machine, tmp_path):
-    machine = fake_machine
-    machine.kubelet()
-    pod = machine.pod("be", "BestEffort", cpu_ns=0, memory=0)
-    machine.group(f"{pod}/c1", cpu_ns=0, memory=0)
-    root = machine.root / "sys/fs/cgroup"
-    before = {path: path.read_text() for path in root.rglob("*") if path.is_file()}
-
-    def process() -> tuple[Control, Executor]:
-        executor = Executor(DiskTree(root), JournalFile(str(tmp_path / "journal")), boot="this")
-        executor.load()
-        return Control(executor), executor
-
-    killed, _ = process()
-    assert not killed.is_held
-    assert killed.apply(Plan(quota_us=150_000, cpus=frozenset({1, 2})), killed.held()) == ()
-    late = f"{pod}/late"
-    machine.group(late, cpu_ns=0, memory=0)
-    if machine.mode != "v2":
-        (root / "cpuset" / late / CPUS).write_text("1-2\n")
-    else:
-        for group in root.rglob("cpuset.cpus.effective"):
-            group.write_text("1-2\n" if "besteffort" in str(group) else "0-7\n")
-    control, executor = process()
-    assert control.is_held
-    assert give_back(control, executor) == ()
-    assert not control.is_held
-    for path, text in before.items():
-        if path.name != "cpuset.cpus.effective":
-            assert path.read_text() == text, path
-    if machine.mode != "v2":
-        assert (root / "cpuset" / late / CPUS).read_text() == "0-7\n"
-    assert not process()[0].is_held

@@ -22,9 +22,13 @@ from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.metrics import NodeMetrics
 from berth.contracts.slo import CpuSuppress, NodeSLO
-from berth.node_qos_enforcer.control import Control
-from berth.node_qos_enforcer.core.plan import ALL, Plan
+from berth.node_qos_enforcer import cgroups
+from berth.node_qos_enforcer.core.compose import Composed
+from berth.node_qos_enforcer.core.strategies.knobs import CPUSET
+from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
+from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.views import node_key
 
@@ -257,14 +261,19 @@ def allowed(pid: int) -> str:
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
 def test_best_effort_work_keeps_to_its_cpus_until_it_is_let_go(groups, busy):
     ls, be = (busy[group] for group in LEAVES)
-    control = Control(Executor(DiskTree(groups.root)))
+    applier = Applier(Executor(DiskTree(groups.root)))
+    layout = cgroups.detect_layout(applier.executor.tree)
+    top = "kubepods/besteffort"
+    names = (top, f"{top}/podbe", f"{top}/podbe/c1") if layout.cpuset.version == 1 else (top,)
     before = allowed(be)
-    every = control.held().all_cpus
+    every = cgroups.read_cpuset(applier.executor.tree, layout, "kubepods")
     for cpu in sorted(every)[:2]:
-        assert control.apply(Plan(cpus=frozenset({cpu})), control.held()) == ()
+        wanted = Composed({Ref(name, CPUSET): str(cpu) for name in names})
+        applied = applier.apply(layout, wanted, asked=lambda _: None, undecided=frozenset(), now_s=0.0)
+        assert applied.problems == ()
         assert allowed(be) == str(cpu)
-        assert control.held().cpus == {cpu}
+        assert cgroups.read_cpuset(applier.executor.tree, layout, top) == {cpu}
         assert allowed(ls) == before
-    assert control.apply(Plan(cpus=ALL), control.held()) == ()
+    assert give_back(applier.executor) == ()
     assert allowed(be) == before
-    assert control.held().cpus == every
+    assert cgroups.read_cpuset(applier.executor.tree, layout, top) == every

@@ -18,11 +18,10 @@ from tests.services.node_qos_builders import FACTS, GPU, container, gpu, invento
 from berth.bus.port import BusPort
 from berth.contracts import names
 from berth.contracts.node_runtime import PodFinding
-from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree
-from berth.node_qos_enforcer.giving_back import give_back
 from berth.node_qos_enforcer.inside.folders import CONTAINERS, Folders
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
@@ -444,7 +443,7 @@ async def test_the_quota_of_a_pod_with_cpus_of_its_own_is_lifted_and_given_back(
         await connected(node, (own, []), (other, []))
         await until(lambda: knobs["own"].read_text() == "max 100000\n", "the quota is lifted")
         assert knobs["other"].read_text() == "200000 100000\n"
-    assert give_back(Control(node.executor), node.executor) == ()
+    assert give_back(node.executor) == ()
     assert knobs["own"].read_text() == "200000 100000\n"
 
 

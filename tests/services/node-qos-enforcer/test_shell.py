@@ -24,9 +24,12 @@ from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.subjects import named_key, question_subject
-from berth.node_qos_enforcer.control import Control
-from berth.node_qos_enforcer.core.plan import Plan
+from berth.node_qos_enforcer import cgroups
+from berth.node_qos_enforcer.core.compose import Composed
+from berth.node_qos_enforcer.core.strategies.knobs import CPU_QUOTA
+from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent, _restore_inventory
@@ -256,8 +259,10 @@ def holds(agent) -> dict[str, object]:
 def killed_agent(machine, folder) -> Path:
     """What a process leaves that held the best-effort group: the knob that it wrote to."""
     executor = Executor(DiskTree(machine.root / "sys/fs/cgroup"), JournalFile(str(folder / "journal.json")))
-    control = Control(executor)
-    assert control.apply(Plan(quota_us=400_000), control.held()) == ()
+    wanted = Composed({Ref("kubepods.slice/kubepods-besteffort.slice", CPU_QUOTA): "400000"})
+    layout = cgroups.detect_layout(executor.tree)
+    applied = Applier(executor).apply(layout, wanted, asked=lambda _: None, undecided=frozenset(), now_s=0.0)
+    assert applied.problems == ()
     knob = machine.root / "sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.max"
     assert knob.read_text() == "400000 100000\n"
     return knob
@@ -296,7 +301,7 @@ async def test_what_cannot_be_given_back_is_told(nats_server, modern_machine, tm
     told = {**holds(tmp_path), "give_back": True}
     async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **told):
         await until(
-            lambda: (got := latest.metrics()) and "best_effort.quota" in [p.field for p in got.problems], "told"
+            lambda: (got := latest.metrics()) and any(p.field.endswith("/cpu.max") for p in got.problems), "told"
         )
 
 

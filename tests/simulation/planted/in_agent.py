@@ -6,19 +6,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from berth.node_qos_enforcer.control import Control
-from berth.node_qos_enforcer.core.plan import Held, Plan
+from berth.node_qos_enforcer.executor.applying import Applier
 
 
 def held_once() -> AbstractContextManager[object]:
     """What was written is taken for what is: a group that kubelet makes anew stays free."""
-    real = Control.apply
-    written: dict[Control, Plan] = {}
 
-    def apply(self: Control, plan: Plan, held: Held) -> Any:
-        if written.get(self) == plan:
-            return ()
-        written[self] = plan
-        return real(self, plan, held)
+    def never(self: Applier, ref: Any) -> bool:
+        return False
 
-    return patch.object(Control, "apply", apply)
+    return patch.object(Applier, "_is_turn", never)

@@ -102,6 +102,7 @@ CHANNELS = (
     Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
     Channel(slo.NodeOffer, buckets.SLO, "offer.<name>", _SLO),
+    Channel(slo.NodePod, buckets.SLO, "pod.<node>.<uid>", _SLO),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", _AGENT),
     Channel(node_report.NodeReport, buckets.METRICS, "report.<name>", _AGENT),
     Channel(node_runtime.NodeRuntime, buckets.METRICS, "runtime.<name>", _AGENT),

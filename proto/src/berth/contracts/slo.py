@@ -44,6 +44,38 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.set.v1"):
     annotations: dict[str, str | None] = {}
 
 
+class ContainerSize(Part, frozen=True, kw_only=True):
+    """Requests and limits of one container of several: thousandths of a core, bytes, by resource."""
+
+    name: str
+    requests: dict[str, Integer] = {}
+    limits: dict[str, Integer] = {}
+
+
+class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
+    """A pod that is on a node and has not ended, for the node's agent.
+
+    `requests` and `limits` are those of the pod as a whole. `containers` are there where there are several and their
+    sizes are known. `labels` and `annotations` are those that an agent heeds. `priority` None: the pod has none.
+    `low_oom_scores`: its namespace lets it have OOM scores below those that kubelet gives.
+    """
+
+    node: str
+    uid: str
+    namespace: str
+    name: str
+    kube_qos: str = ""
+    priority: Integer | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    requests: dict[str, Integer] = {}
+    limits: dict[str, Integer] = {}
+    containers: list[ContainerSize] = []
+    created: str = ""
+    deleting: bool = False
+    low_oom_scores: bool = False
+
+
 class Offer(Part, frozen=True, kw_only=True):
     """What a node lends of one resource: thousandths of a core, or bytes.
 

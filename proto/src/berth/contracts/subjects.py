@@ -85,6 +85,11 @@ def named_key(kind: str, name: str) -> str:
     return f"{kind}.{escape(name)}"
 
 
+def node_pod_key(node: str, uid: str) -> str:
+    """SLO: a pod, for the agent of its node."""
+    return f"pod.{escape(node)}.{escape(uid)}"
+
+
 def synced_key(kind: str) -> str:
     """STATE: the marker that says through which version a kind is complete; its plural (`pods`, `elasticquotas`)."""
     return f"synced.{kind}"

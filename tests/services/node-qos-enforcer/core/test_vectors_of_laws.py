@@ -6,6 +6,7 @@ import pytest
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import parse_memory_stat
+from berth.node_qos_enforcer.core.knob_texts import is_same
 from berth.node_qos_enforcer.core.laws import (
     bandwidth,
     block_io,
@@ -19,7 +20,6 @@ from berth.node_qos_enforcer.core.laws import (
     page_cache,
     resctrl,
 )
-from berth.node_qos_enforcer.core.knob_texts import is_same
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.proc import parse_meminfo
 from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, SCHED_FEATURES

@@ -8,8 +8,8 @@ from berth.contracts import names
 from berth.contracts.state import Node
 from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
-from berth.node_qos_enforcer.core.node_facts import facts_of
 from berth.node_qos_enforcer.core.laws.host_applications import is_best_effort
+from berth.node_qos_enforcer.core.node_facts import facts_of
 from berth.node_qos_enforcer.core.suppress import HostApp, Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.rules.cpus.cpuset import format_cpuset

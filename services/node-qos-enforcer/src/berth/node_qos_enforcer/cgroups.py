@@ -32,7 +32,11 @@ _V1_DIRS = {
     "cpuacct": ("cpuacct", "cpu,cpuacct", "cpuacct,cpu"),
     "cpuset": ("cpuset",),
     "memory": ("memory",),
+    "blkio": ("blkio",),
+    "net_cls": ("net_cls", "net_cls,net_prio", "net_prio,net_cls"),
 }
+_V2_NAMES = {"cpuacct": "cpu", "blkio": "io"}
+"""What version 2 calls a controller of version 1."""
 
 
 class Controller(NamedTuple):
@@ -55,6 +59,13 @@ class Layout(NamedTuple):
     cpuset: Controller | None = None
     memory: Controller | None = None
     pressure: Controller | None = None
+    blkio: Controller | None = None
+    net_cls: Controller | None = None
+
+    def controller(self, name: str) -> Controller | None:
+        """The one of that name; None: this machine has none."""
+        found = getattr(self, name, None)
+        return found if isinstance(found, Controller) else None
 
     @property
     def version(self) -> int:
@@ -66,7 +77,7 @@ def detect_layout(tree: FileTree) -> Layout:
     """Look at the control-group root and return where each controller lives. Raises Unreadable."""
     if tree.read("cgroup.controllers") is not None:
         unified = Controller("", 2)
-        return Layout("v2", unified, unified, unified, unified, unified)
+        return Layout("v2", unified, unified, unified, unified, unified, unified)
     present = set(tree.directories(""))
     v1: dict[str, Controller] = {}
     for name, candidates in _V1_DIRS.items():
@@ -77,7 +88,7 @@ def detect_layout(tree: FileTree) -> Layout:
     if text is None:
         return Layout("v1" if v1 else "none", **v1)
     unified = Controller(UNIFIED, 2)
-    in_unified = {name: unified for name in _V1_DIRS if (name if name != "cpuacct" else "cpu") in text.split()}
+    in_unified = {name: unified for name in _V1_DIRS if _V2_NAMES.get(name, name) in text.split()}
     return Layout("hybrid", pressure=unified, **{**in_unified, **v1})
 
 

@@ -53,12 +53,15 @@ class DiskReader:
 
     def _read(self) -> tuple[Disks, tuple[Problem, ...]]:
         problems: list[Problem] = []
-        numbers, partitions = self._of(_LSBLK, lambda text: read_lsblk(text, self._parents()), ({}, {}), problems)
-        groups = self._of(
-            _VGS, lambda text: read_vgs(text, lambda name: disk_of_device(numbers, partitions, name)), {}, problems
+        nothing: dict[str, str] = {}
+        numbers, partitions = self._of(
+            _LSBLK, lambda text: read_lsblk(text, self._parents()), (nothing, nothing), problems
         )
-        volumes = self._of(_LVS, read_lvs, {}, problems)
-        mounts = self._of(_FINDMNT, read_findmnt, {}, problems)
+        groups = self._of(
+            _VGS, lambda text: read_vgs(text, lambda name: disk_of_device(numbers, partitions, name)), nothing, problems
+        )
+        volumes = self._of(_LVS, read_lvs, nothing, problems)
+        mounts = self._of(_FINDMNT, read_findmnt, nothing, problems)
         return Disks(numbers, partitions, groups, volumes, mounts), tuple(problems)
 
     def _of(self, command: tuple[str, ...], read: Callable[[str], T], nothing: T, problems: list[Problem]) -> T:

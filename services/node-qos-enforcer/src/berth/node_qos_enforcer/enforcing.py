@@ -1,106 +1,222 @@
-"""Holds best-effort pods to the strategy: look, plan, write, more often than figures are published.
+"""Holds pods to the node's strategies: look, decide, write, more often than figures are published.
 
-Needs no bus: it acts on the last strategy that was received, from the bus or from the file of a former life. Without
-one it changes nothing. When it ends, the group is let go of.
+Needs no bus: it acts on the last specification that was received, from the bus or from the file of a former life.
+Without one it changes nothing. When it ends, everything is given back, unless a successor waits for the node.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import asdict
+from collections.abc import Mapping
 from threading import Lock
+from typing import Final
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.control import Control
+from berth.contracts.slo import NodePod
+from berth.node_qos_enforcer import cgroups
+from berth.node_qos_enforcer.core.cgroup_paths import Driver
+from berth.node_qos_enforcer.core.compose import asked, compose
+from berth.node_qos_enforcer.core.inside.running import PodNow
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.measure import Meter
-from berth.node_qos_enforcer.core.plan import Plan
 from berth.node_qos_enforcer.core.sample import NodeSample
+from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
+from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
+from berth.node_qos_enforcer.core.strategies.round import Answer, Round
+from berth.node_qos_enforcer.core.strategies.seam import Snapshot, Spec
 from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.disk_reading import DiskReader
+from berth.node_qos_enforcer.doers import Doers
+from berth.node_qos_enforcer.executor.applying import Applied, Applier
+from berth.node_qos_enforcer.executor.node_lock import NodeLock
+from berth.node_qos_enforcer.executor.undoing import give_back
+from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.snapshots import snapshot_of
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
 
-ENFORCING = "holding best-effort pods"
-STUCK_S = 60.0
+ENFORCING: Final = "holding pods to their classes"
+STUCK_S: Final = 60.0
+NO_STRATEGY: Final = "no strategy is known yet"
+NO_KUBELET: Final = "no kubelet here"
 
 
 class Enforcer:
     """One node's enforcement. Blocking: it reads and writes files."""
 
-    def __init__(self, control: Control, meter: Meter, known: KnownNode) -> None:
-        """Take the door to the control groups, a meter of its own (its looks are closer), and what is known."""
-        self._control = control
+    def __init__(
+        self,
+        applier: Applier,
+        meter: Meter,
+        known: KnownNode,
+        *,
+        strategies: Round | None = None,
+        doers: Doers | None = None,
+        disks: DiskReader | None = None,
+    ) -> None:
+        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, and who
+        knows the disks."""
+        self._applier = applier
         self._meter = meter
         self._known = known
-        self._acted = self._ended = False
+        self._round = strategies if strategies is not None else Round(STRATEGIES)
+        self._doers = doers if doers is not None else Doers()
+        self._disks = disks
+        self._ended = False
+        self._before_s: float | None = None
         self._lock = Lock()
 
-    def step(self, sample: NodeSample, *, now: float) -> Plan:
-        """Take one look to its end: measure it, plan, write what is to be written. Returns the plan."""
+    def step(
+        self,
+        sample: NodeSample,
+        *,
+        now: float,
+        now_s: float,
+        chance: float = 0.0,
+        runtime: Mapping[str, PodNow] | None = None,
+        told: Mapping[str, NodePod] | None = None,
+    ) -> str:
+        """Take one look to its end: measure it, decide, write. Returns why nothing was decided, if so.
+
+        Args:
+            sample: the look.
+            now: unix seconds, for people.
+            now_s: monotonic.
+            chance: a number from 0 up to 1.
+            runtime: pods as the container runtime has them, by uid.
+            told: the same as SLO has them.
+        """
         known = self._known
-        strategy = known.strategies.strategy
+        strategy, spec = known.strategies.strategy, known.strategies.spec
         if strategy is None:
-            return Plan(reason="no strategy is known yet")
+            return NO_STRATEGY
         if sample.driver is None:
-            return Plan(reason="no kubelet here")
-        measured = self._meter.measure(
-            sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
-        )
-        self._write(measured.plan, sample)
-        return measured.plan
+            return NO_KUBELET
+        with self._lock:
+            if self._ended:
+                return ""
+            snapshot = self._snapshot(sample, strategy, now, now_s, runtime or {}, told or {})
+            snapshot = snapshot._replace(chance=chance, elapsed_s=now_s - (self._before_s or now_s))
+            self._before_s = now_s
+            self._decide(snapshot, spec, now_s)
+        return ""
 
-    def end(self) -> tuple[Problem, ...]:
-        """Let go of the group for good, unless this process never saw to it. Returns what could not be written.
+    def applications(self, driver: Driver) -> tuple[HostApplication, ...]:
+        """The applications that run outside of pods, by the specification in force."""
+        return applications_of(self._known.strategies.spec, driver)[0]
 
-        A step that is still under way in its thread writes nothing after this.
+    def end(self, *, leaves: bool = False) -> tuple[Problem, ...]:
+        """Give everything back for good. Returns what could not be written.
+
+        `leaves`: a successor waits, which takes everything over as it is. A step that is still under way in its thread
+        writes nothing after this.
         """
         with self._lock:
             self._ended = True
-            return self._control.let_go() if self._acted or self._control.is_held else ()
+            return () if leaves else (*self._doers.clear(), *give_back(self._applier.executor))
 
-    def _write(self, plan: Plan, sample: NodeSample) -> None:
-        with self._lock:
-            if self._ended:
-                return
-            self._acted = True
-            refused = () if plan.is_empty else self._control.apply(plan, sample.best_effort)
-        self._known.refused = refused
-        failed = {problem.field for problem in refused}
-        for knob, value in (("quota", plan.quota_us), ("cpus", plan.cpus)):
-            if value is not None:
-                figures.WRITES.labels(knob, "refused" if f"best_effort.{knob}" in failed else "written").inc()
+    def _snapshot(
+        self,
+        sample: NodeSample,
+        strategy: Strategy,
+        now: float,
+        now_s: float,
+        runtime: Mapping[str, PodNow],
+        told: Mapping[str, NodePod],
+    ) -> Snapshot:
+        known = self._known
+        measured = self._meter.measure(
+            sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
+        )
+        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s)
+
+    def _decide(self, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
+        known = self._known
+        try:
+            layout = cgroups.detect_layout(self._applier.executor.tree)
+        except Unreadable as error:
+            known.refused = (Problem(field="cgroup_version", message=str(error)[:300]),)
+            return
+        reads = set(self._round.reads(snapshot, spec))
+        snapshot = snapshot._replace(found=self._applier.found(layout, reads))
+        if self._disks is not None and asks_for_disks(spec, snapshot.pods):
+            snapshot = snapshot._replace(disks=self._disks.disks(now_s))
+        answer = self._round.decide(snapshot, spec)
+        done_by_others, files = compose(snapshot, answer.wanted).apart(self._doers.knobs)
+        done = self._doers.bring(done_by_others, undecided=answer.undecided)
+        applied = self._applier.apply(
+            layout,
+            files,
+            asked=lambda ref: asked(snapshot, ref),
+            undecided=answer.undecided,
+            now_s=now_s,
+        )
+        known.refused = (*answer.reports, *applied.problems, *done.problems)
+        lacking = applied.lacking | done.lacking
+        known.standing = standing_of(answer, applied._replace(lacking=lacking))
 
 
-async def enforce_for_ever(ctx: Context[Settings], trees: Trees, known: KnownNode, control: Control) -> None:
-    """Enforce until cancelled, then let go."""
+def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
+    """How each strategy stands, in words."""
+    lacking = {knob: each for each in STRATEGIES for knob in each.needs.knobs if knob in applied.lacking}
+    found = {}
+    for each in answer.standings:
+        missing = sorted(knob for knob, strategy in lacking.items() if strategy.name == each.name)
+        words = "off" if not each.is_on else f"skipped: {each.skipped}" if each.skipped else f"{each.wanted} values"
+        found[each.name] = f"{words}; the kernel lacks {', '.join(missing)}" if missing else words
+    return found
+
+
+async def enforce_for_ever(
+    ctx: Context[Settings], trees: Trees, known: KnownNode, applier: Applier, lock: NodeLock, doers: Doers
+) -> None:
+    """Enforce until cancelled, then give back, unless another process waits for the lock that is held."""
     interval_s = ctx.settings.enforce_interval_s
     meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
-    enforcer = Enforcer(control, meter, known)
+    disks = DiskReader(trees.sys.root) if isinstance(trees.sys, DiskTree) else None
+    enforcer = Enforcer(applier, meter, known, doers=doers, disks=disks)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
-    was: Strategy | None = None
+    was: Spec | None = None
     try:
         async for _ in Periodic(ctx.clock, interval_s).ticks(at_once=True):
-            now = known.strategies.strategy
-            if now is not None and now != was:
-                ctx.log.info("strategy in force", told_by=known.strategies.source, **asdict(now))
-            was = now
-            plan = await asyncio.to_thread(_round, ctx, trees, enforcer)
+            if known.strategies.strategy is not None and known.strategies.spec != was:
+                was = known.strategies.spec
+                ctx.log.info("strategies in force", told_by=known.strategies.source)
+            await asyncio.to_thread(_look, ctx, trees, enforcer, known.pods_now(), known.told())
             ctx.health.beat(ENFORCING)
-            if not plan.is_empty:
-                ctx.log.debug("best-effort pods are held", quota_us=plan.quota_us, cpus=sorted(plan.cpus or ()))
             if known.refused and known.refused != was_refused:
-                ctx.log.error("best-effort pods cannot be held", problems=[str(each) for each in known.refused])
+                ctx.log.error("not everything can be held", problems=[str(each) for each in known.refused[:20]])
             was_refused = known.refused
     finally:
         # A few small writes: done at once, so that nothing can come in between.
-        for problem in enforcer.end():
-            ctx.log.error("best-effort pods stay held", field=problem.field, problem=problem.message)
+        for problem in enforcer.end(leaves=lock.is_awaited()):
+            ctx.log.error("not everything could be given back", field=problem.field, problem=problem.message)
+        lock.release()
 
 
-def _round(ctx: Context[Settings], trees: Trees, enforcer: Enforcer) -> Plan:
-    sample = take_sample(trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK"))
-    return enforcer.step(sample, now=ctx.clock.now())
+def _look(
+    ctx: Context[Settings],
+    trees: Trees,
+    enforcer: Enforcer,
+    runtime: Mapping[str, PodNow],
+    told: Mapping[str, NodePod],
+) -> str:
+    sample = take_sample(
+        trees,
+        monotonic=ctx.clock.monotonic,
+        clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        applications=enforcer.applications,
+    )
+    return enforcer.step(
+        sample,
+        now=ctx.clock.now(),
+        now_s=ctx.clock.monotonic(),
+        chance=ctx.random.random(),
+        runtime=runtime,
+        told=told,
+    )

@@ -14,11 +14,14 @@ from typing import NamedTuple
 from berth.contracts import buckets
 from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.doers import Doers
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.executor.applying import Applier
+from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
@@ -52,6 +55,7 @@ class Parts(NamedTuple):
     inventories: InventoryFile
     executor: Executor
     inside: Inside
+    doers: Doers
 
 
 class Agent:
@@ -68,36 +72,47 @@ class Agent:
             file = StrategyFile(settings.strategy_file, known.node)
             trees = Trees(*map(DiskTree, roots))
             boot = (trees.proc.read(BOOT_ID) or "").strip()
-            executor = Executor(DiskTree(roots[2]), JournalFile(settings.journal_file), boot=boot)
+            elsewhere = {
+                name: DiskTree(root)
+                for name, root in (("proc", roots[0]), ("sys", roots[1]), ("host", settings.host_root or "/"))
+            }
+            groups = DiskTree(roots[2])
+            executor = Executor(groups, JournalFile(settings.journal_file), boot=boot, elsewhere=elsewhere)
+            doers = doers_of(groups, settings.journal_file, boot)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
             inventories = InventoryFile(settings.inventory_file, known.node)
-            self._parts = Parts(trees, known, file, inventories, executor, inside)
+            self._parts = Parts(trees, known, file, inventories, executor, inside, doers)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers = self._shared(ctx.settings)
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         await _describe(ctx, trees, known)
+        lock = NodeLock(ctx.settings.journal_file)
+        if ctx.settings.enforce or ctx.settings.give_back:
+            # During a roll-out the process before this one still writes: its journal is read when it has ended.
+            await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
+        await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
+            known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
-        control = Control(executor)
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, control, executor, known)
+            await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, control)
-        elif control.is_held:
-            await let_go_of_before(ctx, control)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock, doers)
+        elif doers.has_done or any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor, doers)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside, _ = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)

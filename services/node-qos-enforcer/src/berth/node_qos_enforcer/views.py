@@ -5,8 +5,8 @@ Both keep what is known while a bucket is read anew, so that a bus that is away 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from berth.bus.port import Entry
 from berth.contracts import state
@@ -15,9 +15,12 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.metrics import RuntimePlugin
 from berth.contracts.node_report import NodeReport
-from berth.contracts.slo import NodeSLO
+from berth.contracts.slo import NodePod, NodeSLO
 from berth.contracts.subjects import named_key
+from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
+from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD, effective
+from berth.node_qos_enforcer.core.strategies.seam import Spec
 from berth.node_qos_enforcer.core.strategy import DEFAULT, Strategy, strategy_of
 from berth.node_qos_enforcer.core.topology import Processor
 
@@ -33,6 +36,9 @@ class NodeView:
 
     key: str
     facts: NodeFacts = UNKNOWN
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     _is_shown: bool = False
 
     def reset(self) -> None:
@@ -48,7 +54,9 @@ class NodeView:
             self.facts = UNKNOWN
             return
         try:
-            self.facts = facts_of(decode(entry.value, state.Node))
+            node = decode(entry.value, state.Node)
+            self.facts = facts_of(node)
+            self.capacity, self.allocatable, self.annotations = node.capacity, node.allocatable, node.annotations
         except InvalidMessage as error:
             self.facts = NodeFacts(problems=(Problem(field=f"state.{self.key}", message=str(error)[:200]),))
 
@@ -68,6 +76,7 @@ class StrategyView:
 
     key: str
     strategy: Strategy | None = None
+    spec: Spec = field(default_factory=dict)
     source: str = "none"
     message: NodeSLO | None = None
     problems: tuple[Problem, ...] = ()
@@ -75,6 +84,7 @@ class StrategyView:
     def restore(self, message: NodeSLO) -> None:
         """Take the strategy of a former life. Raises InvalidMessage."""
         self.strategy, self.source, self.message = strategy_of(message.cpu_suppress), "file", message
+        self.spec = spec_of(message)
 
     def reset(self) -> None:
         """Keep what is known: the bucket is read anew."""
@@ -85,16 +95,31 @@ class StrategyView:
             return
         if entry.deleted:
             self.strategy, self.source, self.message, self.problems = DEFAULT, "withdrawn", None, ()
+            self.spec = effective({})
             return
         try:
             message = decode(entry.value, NodeSLO)
             self.strategy = strategy_of(message.cpu_suppress)
+            self.spec = spec_of(message)
             self.source, self.message, self.problems = "bus", message, ()
         except InvalidMessage as error:
             self.problems = (Problem(field=f"slo.{self.key}", message=str(error)[:200]),)
 
     def end(self, sequence: int) -> None:
         """Nothing waits for this view: what was known before counts until there is something newer."""
+
+
+def spec_of(message: NodeSLO) -> Spec:
+    """The whole specification; what a message says typed counts for it."""
+    rule = message.cpu_suppress
+    threshold = message.spec.get(THRESHOLD)
+    typed = {
+        "enable": rule.enabled,
+        "cpuSuppressThresholdPercent": rule.threshold_percent,
+        "cpuSuppressMinPercent": rule.min_percent,
+        "cpuSuppressPolicy": rule.policy,
+    }
+    return effective({**message.spec, THRESHOLD: {**(threshold if isinstance(threshold, dict) else {}), **typed}})
 
 
 @dataclass
@@ -124,8 +149,10 @@ class ReportView:
 class KnownNode:
     """What is known of the node beside what a look shows.
 
-    `refused` is what could not be written when enforcing. `more` are asked for further problems of the node, `plugin`
-    for how it stands with the container runtime, `exclusive` for CPUs of pods that share them with nobody.
+    `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `pods_now` and
+    `told` give pods as the container runtime and as SLO has them, by uid. `more` are asked for further problems of the
+    node, `plugin` for how it stands with the container runtime, `exclusive` for CPUs of pods that share them with
+    nobody.
     """
 
     def __init__(self, node: str) -> None:
@@ -139,6 +166,10 @@ class KnownNode:
         self.more: list[Callable[[], tuple[Problem, ...]]] = []
         self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
         self.exclusive: Callable[[], frozenset[int]] = frozenset
+        self.standing: Mapping[str, str] = {}
+        self.cpu_vendor = ""
+        self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
+        self.told: Callable[[], Mapping[str, NodePod]] = dict
 
     @property
     def facts(self) -> NodeFacts:

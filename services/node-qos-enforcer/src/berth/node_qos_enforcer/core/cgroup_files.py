@@ -40,6 +40,24 @@ class Bandwidth(NamedTuple):
     period_us: int
 
 
+class Throttling(NamedTuple):
+    """How often a group's CFS period has passed, how often it was stopped in one, and for how long."""
+
+    periods: int
+    throttled: int
+    throttled_ns: int
+
+
+def parse_throttling(text: str, version: Version) -> Throttling:
+    """Parse cpu.stat. Raises Malformed when a key is missing."""
+    values = parse_key_values(text)
+    periods = _needed(values, "nr_periods", "cpu.stat")
+    throttled = _needed(values, "nr_throttled", "cpu.stat")
+    if version == 1:
+        return Throttling(periods, throttled, _needed(values, "throttled_time", "cpu.stat"))
+    return Throttling(periods, throttled, _needed(values, "throttled_usec", "cpu.stat") * 1_000)
+
+
 def parse_cpu_usage_ns(text: str, version: Version) -> int:
     """Parse the CPU time a group has used since it was made: `cpuacct.usage` (version 1) or `cpu.stat` (version 2).
 

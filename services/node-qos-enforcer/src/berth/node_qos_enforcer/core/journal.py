@@ -7,7 +7,7 @@ was removed and made anew is another one, and had nothing before. After a boot n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -20,12 +20,24 @@ _VERSION: Final = 1
 _Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
 
 
+Manner = Literal["whole", "lines", "words", "made", "folder"]
+"""How something is given back: its text as a whole; lines or words each written alone; by taking away the file, or the
+folder, that was not there."""
+
+
 class Kept(msgspec.Struct, frozen=True):
-    """A file, its text before the first write, and the inode of its folder then."""
+    """A file, its text before the first write, and the inode of its folder then.
+
+    `knob` is the one that it was written by; empty: not by a strategy. `none` is what a line is set to that was not
+    there before.
+    """
 
     path: _Text
     text: _Text
     folder: int
+    knob: _Text = ""
+    manner: Manner = "whole"
+    none: _Text = ""
 
 
 class _Document(msgspec.Struct, frozen=True):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.strategies.seam import Ref
+from berth.node_qos_enforcer.store import JournalFile
+
+NOWHERE: Final = JournalFile("")
 
 
 class Done(NamedTuple):
@@ -16,6 +21,8 @@ class Done(NamedTuple):
     changed: int = 0
     problems: tuple[Problem, ...] = ()
     lacks: str = ""
+    lacking: frozenset[str] = frozenset()
+    """Knobs that this machine does not have."""
 
 
 class Doer(Protocol):
@@ -29,14 +36,39 @@ class Doer(Protocol):
         """Bring about exactly this. Blocking."""
 
 
-class Doers:
-    """Every doer, asked in turn. One that was asked for nothing since this process started is asked once, since a
-    process before may have left something."""
+class _Begun(msgspec.Struct, frozen=True):
+    """What has been done since the machine was booted, by knob."""
 
-    def __init__(self, doers: Sequence[Doer]) -> None:
-        """Take them."""
+    boot: str
+    knobs: list[str]
+
+
+class Doers:
+    """Every doer, asked in turn. That it did something is on disk before it does: a process that follows knows whether
+    there is anything to take away, and touches nothing that others have made."""
+
+    def __init__(self, doers: Sequence[Doer] = (), file: JournalFile = NOWHERE, *, boot: str = "") -> None:
+        """Take them, where is kept what was done, and what identifies this boot."""
         self._doers = doers
-        self._is_clear: set[int] = set()
+        self._file = file
+        self._boot = boot
+        self._begun: set[str] = set()
+        self.problem: Problem | None = None
+
+    def load(self) -> None:
+        """Take up what a former process has done. What cannot be read counts as nothing, and is named."""
+        try:
+            data = self._file.load()
+            read = _Begun("", []) if data is None else msgspec.json.decode(data, type=_Begun)
+        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            self.problem = Problem(field="doers", message=f"what was done cannot be read: {error}"[:300])
+            return
+        self._begun = set(read.knobs) if read.boot == self._boot else set()
+
+    @property
+    def has_done(self) -> bool:
+        """Whether there is anything to take away."""
+        return bool(self._begun)
 
     @property
     def knobs(self) -> frozenset[str]:
@@ -45,25 +77,35 @@ class Doers:
 
     def bring(self, wanted: Mapping[Ref, str], *, undecided: frozenset[str] = frozenset()) -> Done:
         """Bring about all that is wanted. Knobs of strategies that have not decided stay as they are."""
-        changed, problems, lacks = 0, list[Problem](), list[str]()
-        for place, doer in enumerate(self._doers):
+        changed, problems, lacks, lacking = 0, list[Problem](), list[str](), set[str]()
+        for doer in self._doers:
             mine = {ref: value for ref, value in wanted.items() if ref.knob in doer.knobs}
-            if (not mine and place in self._is_clear) or doer.knobs & undecided:
+            if (not mine and not doer.knobs & self._begun) or doer.knobs & undecided:
                 continue
+            if mine:
+                self._note(self._begun | doer.knobs)
             done = doer.bring(mine)
             changed += done.changed
             problems += done.problems
             if done.lacks and mine:
                 lacks.append(done.lacks)
-            if mine:
-                self._is_clear.discard(place)
-            elif not done.problems:
-                self._is_clear.add(place)
+                lacking |= doer.knobs
+            if not mine and not done.problems:
+                self._note(self._begun - doer.knobs)
             for knob in sorted(doer.knobs) if done.changed else ():
                 figures.WRITES.labels(knob, "written").inc()
-        return Done(changed, tuple(problems), "; ".join(lacks))
+        return Done(changed, tuple(problems), "; ".join(lacks), frozenset(lacking))
 
     def clear(self) -> tuple[Problem, ...]:
         """Take away all that is ours."""
-        self._is_clear.clear()
         return self.bring({}).problems
+
+    def _note(self, knobs: set[str]) -> None:
+        if knobs == self._begun:
+            return
+        self._begun = knobs
+        self.problem = None
+        try:
+            self._file.save(msgspec.json.encode(_Begun(self._boot, sorted(knobs))))
+        except OSError as error:
+            self.problem = Problem(field="doers", message=f"what is done cannot be kept: {error}"[:300])

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
+from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits, with_batch_limits
 from berth.node_qos_enforcer.core.inside.creation import adjustment
 from berth.node_qos_enforcer.core.inside.devices import device_edits, has_devices
 from berth.node_qos_enforcer.core.inside.facts import InsideFacts
@@ -88,7 +88,7 @@ class NodeHandler(Handler):
                 raise Refusal(f"{edits.field}: {edits.message}")
             edits = NO_EDITS
         pools = inside.pools(facts)
-        wanted = wanted_limits(seen, asked.limits, pools, facts)
+        wanted = with_batch_limits(wanted_limits(seen, asked.limits, pools, facts), seen, asked.name, facts)
         self._note("cpus", seen, asked.name, wanted)
         inside.findings.note(Key("lacking", seen.id, asked.name), None)
         inside.board.create(asked, wanted)
@@ -108,6 +108,7 @@ class NodeHandler(Handler):
         base = inside.board.resized(container.id, limits_of(resources))
         facts = inside.facts
         wanted = wanted_limits(seen, base, inside.pools(facts), facts)
+        wanted = with_batch_limits(wanted, seen, container.name, facts)
         self._note("cpus", seen, container.name, wanted)
         inside.changed.set()
         if wanted.cpus is None and wanted.quota_us is None:

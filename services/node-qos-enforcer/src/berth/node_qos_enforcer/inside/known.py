@@ -17,6 +17,7 @@ from berth.node_qos_enforcer.core.inside.board import Board
 from berth.node_qos_enforcer.core.inside.facts import NO_CHECKPOINT, NO_LAYOUT, InsideFacts, layout_of
 from berth.node_qos_enforcer.core.inside.findings import Findings
 from berth.node_qos_enforcer.core.inside.seen import ContainerSeen
+from berth.node_qos_enforcer.core.strategies.batch_limits import quota_is_per_pod
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.views import KnownNode
@@ -105,6 +106,7 @@ class Inside:
             library=settings.vgpu_library,
             monitors=settings.vgpu_monitor,
             gives_back=settings.give_back,
+            batch_quota=quota_is_per_pod(self.node.strategies.spec),
         )
 
     def pools(self, facts: InsideFacts) -> SharedPools:

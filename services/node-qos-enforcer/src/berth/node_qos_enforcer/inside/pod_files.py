@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups
-from berth.node_qos_enforcer.control import QUOTA_V1, QUOTA_V2
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.inside.groups import pod_group
 from berth.node_qos_enforcer.core.inside.seen import PodSeen
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.executor import GONE, Executor
 from berth.node_qos_enforcer.files import Unreadable
+
+QUOTA_V1, QUOTA_V2 = "cpu.cfs_quota_us", "cpu.max"
 
 
 def lift_quota(executor: Executor, pod: PodSeen) -> Problem | None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
+from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits, with_batch_limits
 from berth.node_qos_enforcer.core.inside.facts import InsideFacts
+from berth.node_qos_enforcer.core.inside.running import ContainerNow, PodNow
 from berth.node_qos_enforcer.core.inside.seen import ContainerSeen, Limits, PodSeen
 from berth.nri.core.adjusting import Resources, Update
 from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
@@ -132,6 +133,13 @@ class Board:
         """The id of a pod's container; empty: there is none of that name."""
         return next((each.id for each in self._containers.values() if (each.pod_id, each.name) == (pod_id, name)), "")
 
+    def now(self) -> dict[str, PodNow]:
+        """Every pod with its containers, by uid, for who writes into their groups."""
+        by_pod: dict[str, list[ContainerNow]] = {}
+        for each in self._containers.values():
+            by_pod.setdefault(each.pod_id, []).append(ContainerNow(each.id, each.name, each.base, each.runs))
+        return {pod.uid: PodNow(pod, tuple(by_pod.get(pod.id, ()))) for pod in self.pods.values()}
+
     def pools(self, facts: InsideFacts) -> SharedPools:
         """The CPUs that pods without CPUs of their own share, with the pods that are there now."""
         pods = self._node_pods()
@@ -234,7 +242,7 @@ def _wanted(known: _Known, pod: PodSeen, pools: SharedPools, facts: InsideFacts)
     """A quota that was scaled goes back to kubelet's when it is to be scaled no more. What kubelet asked for is not
     always known: it may have changed its mind while nobody listened, and then its latest word stays."""
     base = known.base or Limits()
-    wanted = wanted_limits(pod, base, pools, facts)
+    wanted = with_batch_limits(wanted_limits(pod, base, pools, facts), pod, known.name, facts)
     if wanted.quota_us is not None and wanted.quota_us < 0:
         return wanted
     if not known.is_latest and known.limits.quota_us not in (base.quota_us, wanted.quota_us):

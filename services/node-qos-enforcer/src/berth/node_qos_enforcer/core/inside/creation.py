@@ -28,7 +28,7 @@ def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_o
     if PRELOAD in env and own and own != env[PRELOAD]:
         env[PRELOAD] = f"{env[PRELOAD]}:{own}"
     quota_us = None if wanted.quota_us == container.limits.quota_us else wanted.quota_us
-    changes = wanted.cpus is not None or quota_us is not None
+    changes = any(each is not None for each in (wanted.cpus, quota_us, wanted.cpu_shares, wanted.memory_limit))
     return Adjustment(
         env=env,
         mounts=tuple(
@@ -48,7 +48,12 @@ def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_o
             for each in edits.nodes
         ),
         annotations={BEFORE: before_text(container.limits)} if changes else {},
-        resources=Resources(cpus=wanted.cpus, cpu_quota_us=quota_us),
+        resources=Resources(
+            cpus=wanted.cpus,
+            cpu_quota_us=quota_us,
+            cpu_shares=wanted.cpu_shares,
+            memory_limit=wanted.memory_limit,
+        ),
         replaced_env=tuple(name for name in env if name in container.env),
         replaced_mounts=tuple(each.destination for each in edits.mounts if each.destination in container.mounts),
         replaced_devices=tuple(each.path for each in edits.nodes if each.path in container.devices),

@@ -22,7 +22,8 @@ class InsideFacts:
     its PodResources say of CPUs that pods have of it, and `gives_cpus` that it gives out any.
 
     `library` is HAMi-core on the node; `monitors`: containers with a shared GPU keep figures for the node to read.
-    `gives_back`: containers get no CPUs and no quota, and those that have some lose them.
+    `gives_back`: containers get no CPUs and no quota, and those that have some lose them. `batch_quota`: each batch
+    container has a quota of its own.
     """
 
     layout: CpuLayout = NO_LAYOUT
@@ -34,6 +35,7 @@ class InsideFacts:
     library: str = "/usr/local/vgpu/libvgpu.so"
     monitors: bool = False
     gives_back: bool = False
+    batch_quota: bool = True
 
     @property
     def kubelet_is_static(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from berth.contracts.base import Problem
@@ -21,11 +21,19 @@ ROOT: Final = ""
 KUBELET_ROOT: Final = "/var/lib/kubelet"
 
 
+def asks_for_disks(spec: Spec, pods: Iterable[Pod]) -> bool:
+    """Whether anything limits a disk."""
+    of_classes = any(is_enabled(spec, name, BLOCK) for name in (BE_CLASS, ROOT_CLASS))
+    return of_classes or any(ANNOTATION_BLKIO_QOS in pod.annotations for pod in pods)
+
+
 def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
     """Give the lines of every group that has any. Of a group with a disk that is not known nothing is decided."""
     node = snapshot.node
     if node.driver is None:
         return Decided(skipped="no kubelet here")
+    if not asks_for_disks(spec, snapshot.pods):
+        return Decided()
     if not snapshot.disks.disk_number:
         return Decided(skipped="the disks of this machine are not known yet")
     reports: list[Problem] = []
@@ -63,7 +71,7 @@ def _limits(raw: object, disks: Disks, field: str, pod: Pod | None) -> dict[str,
             each.name,
             kubelet_root=KUBELET_ROOT,
             pod_uid="" if pod is None else pod.uid,
-            volume="" if pod is None else pod.volumes.get(each.name, each.name),
+            volume="" if pod is None else each.name,
         )
         if disk is None:
             return Problem(field=f"{field}[{position}]"[:300], message=f"no such disk: {each.name[:60]!r}")

@@ -12,9 +12,9 @@ from typing import Any, Final
 from berth.contracts.base import Problem
 from berth.contracts.names import CPU
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, qos_dir
-from berth.node_qos_enforcer.core.laws.cpu_values import SHARES_MIN, milli_to_shares
+from berth.node_qos_enforcer.core.knob_texts import KERNEL_MIN_SHARES, shares_of_milli
 from berth.node_qos_enforcer.core.laws.group_identity import LOWEST, POLICY, ClassRule, Rule, identity_of, rule_of
-from berth.node_qos_enforcer.core.strategies.knobs import BVT, CPU_IDLE, CPU_WEIGHT, IDENTITY_ENABLED, SCHED_CORE
+from berth.node_qos_enforcer.core.strategies.knobs import BVT, CPU_IDLE, CPU_SHARES, IDENTITY_ENABLED, SCHED_CORE
 from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.seam import (
@@ -77,8 +77,8 @@ def _stood_in(rule: Rule, pods: list[tuple[Pod, int | None]], best_effort: str) 
         if identity <= LOWEST:
             yield Wanted(pod.group, CPU_IDLE, "1")
         elif identity < of_siblings:
-            shares = milli_to_shares(pod.requests.get(CPU, 0)) >> (of_siblings - identity)
-            yield Wanted(pod.group, CPU_WEIGHT, str(max(shares, SHARES_MIN)))
+            shares = shares_of_milli(pod.requests.get(CPU, 0)) >> (of_siblings - identity)
+            yield Wanted(pod.group, CPU_SHARES, str(max(shares, KERNEL_MIN_SHARES)))
 
 
 def _rule(spec: Spec) -> Rule:
@@ -108,6 +108,6 @@ GROUP_IDENTITY: Final = Strategy(
     "enforce",
     decide,
     _is_on,
-    needs=Needs(knobs=(BVT, CPU_IDLE, CPU_WEIGHT, IDENTITY_ENABLED, SCHED_CORE)),
+    needs=Needs(knobs=(BVT, CPU_IDLE, CPU_SHARES, IDENTITY_ENABLED, SCHED_CORE)),
     reads=_reads,
 )

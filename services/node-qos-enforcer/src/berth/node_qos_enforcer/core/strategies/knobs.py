@@ -10,12 +10,14 @@ from typing import Final, Literal, NamedTuple
 
 Root = Literal["cgroup", "proc", "sys", "host", "act"]
 """Where folders begin: control groups, /proc, /sys, the host's files; `act`: no file, something that is done."""
-Kind = Literal["number", "quota", "cpus", "weight", "line", "word", "ids", "text"]
+Kind = Literal["number", "quota", "cpus", "weight", "line", "word", "ids", "text", "folder", "schemata"]
 """How a text is compared and written.
 
-`number`: `max` is the largest. `quota`: `cpu.max` and its version 1. `cpus`: a list. `weight`: shares on version 1.
-`line`: one line of a file, its first word the key; a line is written alone. `word`: one word of a file, which `NO_`
-switches off. `ids`: each is written by itself, and never undone. `text`: the whole file.
+`number`: `max` is the largest. `quota`: `cpu.max` and its version 1. `cpus`: a list. `weight`: CPU shares, which
+version 2 has as a weight. `line`: one line of a file, whose first word is the key and the value the rest; it is written
+alone. `word`: one word of a file, which `NO_` switches off. `ids`: each is written by itself, and never undone. `text`:
+the whole file, below the root `host` one that need not be there. `folder`: it has to be there.
+`schemata`: one line of resctrl, compared by cache.
 """
 Within = Literal["", "smaller", "union"]
 """How a child fits into its parent: not at all, by an amount that is not larger, by being part of the parent's set."""
@@ -42,8 +44,17 @@ class Knob(NamedTuple):
 
 CPU_QUOTA: Final = "cpu.quota"
 CPU_BURST: Final = "cpu.burst"
-CPU_WEIGHT: Final = "cpu.weight"
+CPU_SHARES: Final = "cpu.shares"
 CPUSET: Final = "cpuset.cpus"
+QUOTA_LIMIT: Final = "cpu.quota/limit"
+QUOTA_SCALE: Final = "cpu.quota/scale"
+QUOTA_BURST: Final = "cpu.quota/burst"
+"""What strategies say of the quota of a pod or container, which `core.compose` makes one value of: the limit instead of
+kubelet's (microseconds in 100 ms), by how much the node's CPUs do more than the reference's, and a quota above the
+limit."""
+CPU_STAT: Final = "cpu.stat"
+CPU_USAGE: Final = "cpuacct.usage"
+"""Counters, which are read only."""
 MEMORY_MIN: Final = "memory.min"
 MEMORY_LOW: Final = "memory.low"
 MEMORY_HIGH: Final = "memory.high"
@@ -52,8 +63,10 @@ MEMORY_MAX: Final = "memory.max"
 CPU_KNOBS: Final = (
     Knob(CPU_QUOTA, "cpu.cfs_quota_us", "cpu.max", "cpu", "quota", "smaller"),
     Knob(CPU_BURST, "cpu.cfs_burst_us", "cpu.max.burst", "cpu", low=0),
-    Knob(CPU_WEIGHT, "cpu.shares", "cpu.weight", "cpu", "weight", low=1, high=10_000),
+    Knob(CPU_SHARES, "cpu.shares", "cpu.weight", "cpu", "weight", low=2, high=262_144),
     Knob(CPUSET, "cpuset.cpus", "cpuset.cpus", "cpuset", "cpus", "union"),
+    Knob(CPU_STAT, "cpu.stat", "cpu.stat", "cpu", "text"),
+    Knob(CPU_USAGE, "cpuacct.usage", "cpu.stat", "cpuacct", "text"),
 )
 MEMORY_KNOBS: Final = (
     Knob(MEMORY_MIN, "memory.min", "memory.min", "memory", within="smaller", low=0),
@@ -74,6 +87,8 @@ MEMORY_KNOBS: Final = (
     Knob("memory.use_priority_oom", "memory.use_priority_oom", "memory.use_priority_oom", "memory", low=0, high=1),
     Knob("memory.oom.group", "memory.oom.group", "memory.oom.group", "memory", low=0, high=1),
 )
+MEMORY_QOS: Final = tuple(knob.name for knob in MEMORY_KNOBS if knob.name != MEMORY_MAX)
+"""What memory QoS sets."""
 
 
 def _elsewhere(

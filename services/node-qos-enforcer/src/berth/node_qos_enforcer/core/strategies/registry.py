@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from berth.node_qos_enforcer.core.strategies.batch_limits import BATCH_LIMITS
 from berth.node_qos_enforcer.core.strategies.block_io import BLOCK_IO
 from berth.node_qos_enforcer.core.strategies.caches import CACHES
 from berth.node_qos_enforcer.core.strategies.cold_memory import COLD_MEMORY
 from berth.node_qos_enforcer.core.strategies.core_scheduling import CORE_SCHEDULING
+from berth.node_qos_enforcer.core.strategies.cpu_burst import CPU_BURST_STRATEGY
+from berth.node_qos_enforcer.core.strategies.cpu_normalization import CPU_NORMALIZATION
 from berth.node_qos_enforcer.core.strategies.group_identity import GROUP_IDENTITY
 from berth.node_qos_enforcer.core.strategies.kernel_settings import KERNEL_SETTINGS
+from berth.node_qos_enforcer.core.strategies.memory_qos import MEMORY_QOS_STRATEGY
 from berth.node_qos_enforcer.core.strategies.network import NETWORK
 from berth.node_qos_enforcer.core.strategies.oom_scores import OOM_SCORES
 from berth.node_qos_enforcer.core.strategies.page_cache import PAGE_CACHE
@@ -33,4 +37,8 @@ STRATEGIES: Final[tuple[Strategy, ...]] = (
     NETWORK,
     TERWAY_QOS,
     COLD_MEMORY,
+    BATCH_LIMITS,
+    CPU_NORMALIZATION,
+    CPU_BURST_STRATEGY,
+    MEMORY_QOS_STRATEGY,
 )

@@ -65,9 +65,9 @@ class Mount(NamedTuple):
 class Needs(NamedTuple):
     """What has to be there.
 
-    `knobs` are those that this kernel must have one of; `files` are paths of the host of which one must be there,
-    beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and `host_network` that the agent sees
-    the node's processes and network.
+    `knobs` are all that the strategy may set, of which this kernel must have one; `files` are paths of the host of
+    which one must be there, beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and
+    `host_network` that the agent sees the node's processes and network.
     """
 
     knobs: tuple[str, ...] = ()
@@ -104,7 +104,6 @@ class Pod(NamedTuple):
     its label or its priority, `priority` its value, None where nobody has said it. `requests` and `limits` are its own
     as a whole. `is_known`: labels and annotations have been read; without, only its group is there. `created` is RFC
     3339, empty where it is not known. `ips` are its addresses, unless it uses the node's own network (`host_network`).
-    `volumes` are the directories in which kubelet has its CSI volumes, by the pod's own names for them.
     `may_lower_oom_scores`: its namespace may have others die before it.
     """
 
@@ -126,7 +125,6 @@ class Pod(NamedTuple):
     is_known: bool = False
     ips: tuple[str, ...] = ()
     host_network: bool = False
-    volumes: Mapping[str, str] = {}
     may_lower_oom_scores: bool = False
 
     @property
@@ -136,17 +134,14 @@ class Pod(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What is used: cores and bytes. What is not known is not there, never zero.
-
-    `pods` go by uid, `containers` by id; `throttled` is the share of periods in which a container was stopped, 0 to 1.
-    """
+    """What is used: cores and bytes, of pods by uid, of applications outside of them by name. What is not known is not
+    there, never zero."""
 
     node_cores: float | None = None
     pod_cores: Mapping[str, float] = {}
-    container_cores: Mapping[str, float] = {}
-    throttled: Mapping[str, float] = {}
     node_bytes: int | None = None
     pod_bytes: Mapping[str, int] = {}
+    application_cores: Mapping[str, float] = {}
 
 
 class Node(NamedTuple):

@@ -5,8 +5,8 @@ The arithmetic is in `core.suppress` and `core.choose`, what follows from a targ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -14,9 +14,11 @@ from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core import suppress
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.plan import Held, Plan, plan
 from berth.node_qos_enforcer.core.strategies.knobs import CPU_QUOTA, CPUSET
 from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Node, Pod, Snapshot, Spec, Strategy, Wanted
 from berth.node_qos_enforcer.core.strategy import Strategy as Rule
 from berth.node_qos_enforcer.core.strategy import rule_of
@@ -40,7 +42,8 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
     node = snapshot.node
     if node.driver is None:
         return Decided(memory=memory, skipped="no kubelet here")
-    target, skipped = target_of(snapshot, rule)
+    applications, problems = applications_of(spec, node.driver)
+    target, skipped = target_of(snapshot, rule, applications)
     found = plan(
         rule,
         target_milli=None if target is None else target.target_milli,
@@ -52,14 +55,19 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         lsr=cpus_of(snapshot.pods, LSR),
         lse=cpus_of(snapshot.pods, LSE),
     )
+    if not rule.enabled:
+        # What a killed process without a journal held is let go of as well. Held by nothing, nothing is wanted.
+        return Decided(_wanted(node, _laid_over(Memory(), found)), Memory())
     if target is None:
         return Decided(memory=memory, skipped=skipped)
     memory = _laid_over(memory, found)
     facts: dict[str, int | float | str] = {name: int(value) for name, value in target._asdict().items()}
-    return Decided(_wanted(node, memory), memory, facts=facts)
+    return Decided(_wanted(node, memory), memory, problems, facts=facts)
 
 
-def target_of(snapshot: Snapshot, rule: Rule) -> tuple[suppress.Target | None, str]:
+def target_of(
+    snapshot: Snapshot, rule: Rule, applications: Iterable[HostApplication] = ()
+) -> tuple[suppress.Target | None, str]:
     """The target, or why there is none in this round."""
     usage, facts = snapshot.usage, snapshot.node.facts
     skipped = suppress.skip_reason(
@@ -76,6 +84,8 @@ def target_of(snapshot: Snapshot, rule: Rule) -> tuple[suppress.Target | None, s
         pods=[suppress.Pod(each.uid, each.qos, each.kube_qos) for each in snapshot.pods],
         threshold_percent=rule.threshold_percent,
         min_percent=rule.min_percent,
+        host_apps=[suppress.HostApp(each.name, each.is_best_effort) for each in applications],
+        host_app_used_cores=usage.application_cores,
     )
     return target, ""
 
@@ -101,17 +111,13 @@ def _wanted(node: Node, memory: Memory) -> tuple[Wanted, ...]:
         return ()
     group = qos_dir(node.driver, "BestEffort")
     wanted = [Wanted(group, CPU_QUOTA, memory.quota)] if memory.quota is not None else []
-    if memory.cpus is not None:
-        groups = (group, *node.below_best_effort) if node.version == 1 else (group,)
-        wanted += [Wanted(each, CPUSET, memory.cpus) for each in groups]
+    if memory.cpus is not None and node.version == 2:
+        wanted.append(Wanted(group, CPUSET, memory.cpus))
+    elif memory.cpus is not None and (cpus := memory.cpus or format_cpuset(node.all_cpus or ())):
+        wanted += [Wanted(each, CPUSET, cpus) for each in (group, *node.below_best_effort)]
     return tuple(wanted)
 
 
-def _is_on(spec: Spec) -> bool:
-    section: Mapping[str, Any] = spec.get(THRESHOLD, {})
-    return section.get("enable") is True
-
-
 SUPPRESS: Final = Strategy(
-    "suppress", "enforce", decide, _is_on, needs=Needs(knobs=(CPU_QUOTA, CPUSET)), memory=Memory()
+    "suppress", "enforce", decide, lambda _: True, needs=Needs(knobs=(CPU_QUOTA, CPUSET)), memory=Memory()
 )

@@ -1,0 +1,82 @@
+"""One round of all strategies: what each wants now, and what it remembers.
+
+A strategy that is off wants nothing. One that skips its round wants what it wanted before; as long as it has never
+decided, its knobs are `undecided`, so that nothing of a former process is undone before it has. One that fails is
+named and skips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from berth.contracts.base import Problem
+from berth.node_qos_enforcer.core.strategies.seam import Decided, Ref, Snapshot, Spec, Strategy, Wanted
+
+
+class Standing(NamedTuple):
+    """How a strategy stands: whether it is asked for, why it does nothing, how many values it wants."""
+
+    name: str
+    is_on: bool
+    skipped: str = ""
+    wanted: int = 0
+    facts: Mapping[str, int | float | str] = {}
+
+
+class Answer(NamedTuple):
+    """What a round came to."""
+
+    wanted: tuple[Wanted, ...]
+    undecided: frozenset[str]
+    reports: tuple[Problem, ...]
+    standings: tuple[Standing, ...]
+
+
+@dataclass
+class Round:
+    """The strategies with what they remember."""
+
+    strategies: tuple[Strategy, ...]
+    _memory: dict[str, Any] = field(default_factory=dict)
+    _last: dict[str, tuple[Wanted, ...]] = field(default_factory=dict)
+
+    def reads(self, snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
+        """The files that are to be read for those that are on."""
+        for each in self.strategies:
+            if each.is_on(spec):
+                yield from each.reads(snapshot, spec)
+
+    def decide(self, snapshot: Snapshot, spec: Spec) -> Answer:
+        """Ask each."""
+        wanted: list[Wanted] = []
+        undecided: set[str] = set()
+        reports: list[Problem] = []
+        standings: list[Standing] = []
+        for each in self.strategies:
+            if not each.is_on(spec):
+                self._memory.pop(each.name, None)
+                self._last[each.name] = ()
+                standings.append(Standing(each.name, False))
+                continue
+            decided = self._ask(each, snapshot, spec)
+            if not decided.skipped:
+                self._last[each.name] = decided.wanted
+            if each.name not in self._last:
+                undecided |= {knob.partition("/")[0] for knob in each.needs.knobs}
+            now = self._last.get(each.name, ())
+            wanted += now
+            reports += decided.reports
+            standings.append(Standing(each.name, True, decided.skipped, len(now), decided.facts))
+        return Answer(tuple(wanted), frozenset(undecided), tuple(reports), tuple(standings))
+
+    def _ask(self, strategy: Strategy, snapshot: Snapshot, spec: Spec) -> Decided:
+        memory = self._memory.get(strategy.name, strategy.memory)
+        try:
+            decided = strategy.decide(snapshot, spec, memory)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            problem = Problem(field=f"strategies.{strategy.name}", message=f"{type(error).__name__}: {error}"[:200])
+            return Decided(memory=memory, reports=(problem,), skipped="it has failed")
+        self._memory[strategy.name] = decided.memory
+        return decided

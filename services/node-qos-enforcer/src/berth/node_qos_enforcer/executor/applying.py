@@ -1,0 +1,354 @@
+"""Brings the node's files to what strategies want, and undoes what nobody wants any more.
+
+Every file that a strategy wants is in the journal before it is first written to. What is in the journal and not wanted
+is undone, unless a strategy that may set the knob has not decided yet. Blocking.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from berth.contracts.base import Problem
+from berth.node_qos_enforcer import cgroups, figures
+from berth.node_qos_enforcer.core.cgroup_files import Version
+from berth.node_qos_enforcer.core.compose import Composed
+from berth.node_qos_enforcer.core.contests import Contests
+from berth.node_qos_enforcer.core.journal import Kept
+from berth.node_qos_enforcer.core.knob_texts import problem_of
+from berth.node_qos_enforcer.core.levels import Change, Step, steps
+from berth.node_qos_enforcer.core.malformed import Malformed
+from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, Knob
+from berth.node_qos_enforcer.core.strategies.seam import Ref
+from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
+from berth.node_qos_enforcer.files import Unreadable
+
+CHECK_ROUNDS: Final = 10
+"""A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
+CLASS_DEPTH: Final = 1
+PERIOD_V1: Final = "cpu.cfs_period_us"
+ATTEMPTS: Final = 3
+"""How often is tried again what a group that appeared meanwhile stands in the way of."""
+PROBLEMS_MAX: Final = 50
+_IN_PARTS: Final = frozenset({"ids", "line", "word"})
+"""Kinds of files of which several values are written, each by itself."""
+
+
+class Place(NamedTuple):
+    """Where a file is, and which version of control groups it belongs to."""
+
+    path: str
+    version: Version
+    folder: str
+
+
+class Applied(NamedTuple):
+    """What a round came to."""
+
+    written: int = 0
+    problems: tuple[Problem, ...] = ()
+    lacking: frozenset[str] = frozenset()
+    """Knobs that were wanted and that this kernel does not have."""
+
+
+class Applier:
+    """One node's files, as strategies want them."""
+
+    def __init__(self, executor: Executor, knobs: Mapping[str, Knob] = KNOBS) -> None:
+        """Take who writes, and what may be written."""
+        self.executor = executor
+        self._knobs = knobs
+        self._contests = Contests()
+        self._settled: dict[Ref, str] = {}
+        self._rounds = 0
+
+    def found(self, layout: cgroups.Layout, refs: Iterable[Ref]) -> dict[Ref, str]:
+        """What files have; those that are not there, or cannot be read, are left out."""
+        found: dict[Ref, str] = {}
+        for ref in refs:
+            place = self.place(layout, ref)
+            try:
+                text = None if place is None else self.executor.read(place.path)
+            except Unreadable:
+                continue
+            if text is not None:
+                found[ref] = text.strip()
+        return found
+
+    def place(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
+        """Where a file is; None: this machine has none of this kind."""
+        knob = self._knobs[ref.knob]
+        if knob.root != "cgroup":
+            path = "/".join(step for step in (f"@{knob.root}", ref.group, knob.v2) if step)
+            return Place(path, 2, path.rpartition("/")[0])
+        where = layout.controller(knob.controller)
+        file = "" if where is None else knob.v1 if where.version == 1 else knob.v2
+        if where is None or not file:
+            return None
+        return Place(where.path(ref.group, file), where.version, where.path(ref.group))
+
+    def apply(
+        self,
+        layout: cgroups.Layout,
+        wanted: Composed,
+        *,
+        asked: Callable[[Ref], str | None],
+        undecided: Set[str],
+        now_s: float,
+    ) -> Applied:
+        """One round.
+
+        Args:
+            layout: where controllers are.
+            wanted: what files are to have.
+            asked: what the specification asks for of a file that nobody wants any more.
+            undecided: knobs of strategies that have not decided yet: nothing of theirs is undone.
+            now_s: monotonic.
+        """
+        self._rounds += 1
+        problems: list[Problem] = list(wanted.problems)
+        lacking: set[str] = set()
+        changes, firsts, paths = self._changes(layout, wanted, problems, lacking, now_s)
+        undone = self._undone(layout, paths, _keys(wanted), asked, undecided)
+        self.executor.note(firsts)
+        written = self._write([*changes, *undone.changes], problems)
+        given_back = self.executor.undo(lambda kept: kept.path in undone.whole) if undone.whole else ()
+        self._forget(undone, problems)
+        self._contests.keep_only(set(paths))
+        problems += [*given_back, *self._contests.problems()]
+        return Applied(written + len(undone.whole), tuple(problems[:PROBLEMS_MAX]), frozenset(lacking))
+
+    def _changes(
+        self, layout: cgroups.Layout, wanted: Composed, problems: list[Problem], lacking: set[str], now_s: float
+    ) -> tuple[list[Change], list[First], dict[str, Ref]]:
+        """What differs, what has to be in the journal for it, and the paths of all that is wanted or kept."""
+        changes: list[Change] = []
+        firsts: list[First] = []
+        paths: dict[str, Ref] = {}
+        for ref in wanted.kept:
+            if (place := self.place(layout, ref)) is not None:
+                paths[place.path] = ref
+        settled: dict[Ref, str] = {}
+        for ref, value in wanted.values.items():
+            place, knob = self.place(layout, ref), self._knobs[ref.knob]
+            if place is None:
+                lacking.add(ref.knob)
+                continue
+            paths[place.path] = ref
+            if self._settled.get(ref) == value and not self._is_turn(ref):
+                settled[ref] = value
+                continue
+            refused = problem_of(knob, value)
+            if refused is not None:
+                problems.append(Problem(field=place.path, message=refused.message))
+                continue
+            try:
+                change = self._change(ref, knob, place, value)
+                if change is None:
+                    if self.executor.folder(place.path) is not None and knob.kind != "ids":
+                        lacking.add(ref.knob)
+                    continue
+                is_left = knob.kind not in _IN_PARTS and self._contests.is_left(place.path, change.now, now_s)
+                if is_left or change.is_done:
+                    settled[ref] = value
+                    continue
+            except (Malformed, Unreadable) as error:
+                problems.append(Problem(field=place.path, message=str(error)[:300]))
+                continue
+            changes.append(change)
+            if knob.kind != "ids":
+                firsts.append(_first(change))
+        self._settled = settled
+        return changes, firsts, paths
+
+    def _is_turn(self, ref: Ref) -> bool:
+        return ref.group.count("/") <= CLASS_DEPTH or (crc32(ref.group.encode()) + self._rounds) % CHECK_ROUNDS == 0
+
+    def _change(self, ref: Ref, knob: Knob, place: Place, value: str) -> Change | None:
+        """What there is and what is wanted; None: there is no such file."""
+        if knob.kind == "folder":
+            there = self.executor.folder(f"{place.path}/.") is not None
+            return Change(ref, knob, place.version, place.path, value if there else "", value)
+        now = self.executor.read(place.path)
+        if now is None and knob.root == "host" and knob.kind == "text":
+            now = ""
+        if now is None:
+            return None
+        period = ""
+        if knob.kind == "quota" and place.version == 1:
+            period = self.executor.read(f"{place.folder}/{PERIOD_V1}") or ""
+        return Change(ref, knob, place.version, place.path, now.strip(), value, period)
+
+    def _write(self, changes: list[Change], problems: list[Problem]) -> int:
+        """Write in levels; what is refused is tried again once others are written, since it may not have fitted."""
+        left, written = changes, 0
+        for attempt in range(ATTEMPTS):
+            refused: list[tuple[Change, Problem]] = []
+            stuck: set[str] = set()
+            for step in steps(left):
+                if step.change.path in stuck and not step.is_last:
+                    continue
+                problem = self._step(step)
+                if problem is None:
+                    written += 1
+                    figures.WRITES.labels(step.change.knob.name, "written").inc()
+                elif step.is_last:
+                    refused.append((step.change, problem))
+                else:
+                    stuck.add(step.change.path)
+            if not refused or len(refused) == len(left) or attempt == ATTEMPTS - 1:
+                break
+            left = [self._anew(change) for change, _ in refused]
+        for change, problem in refused:
+            figures.WRITES.labels(change.knob.name, "refused").inc()
+            problems.append(problem)
+        return written
+
+    def _anew(self, change: Change) -> Change:
+        try:
+            return change._replace(now=(self.executor.read(change.path) or change.now).strip())
+        except Unreadable:
+            return change
+
+    def _step(self, step: Step) -> Problem | None:
+        """One write. A group that has vanished is nothing special."""
+        change = step.change
+        try:
+            if change.knob.kind == "folder":
+                self.executor.make(change.path)
+            elif change.knob.kind == "ids":
+                return self._ids(change)
+            else:
+                self.executor.put(change.path, step.text)
+            if step.is_last:
+                self._contests.wrote(change.path, (self.executor.read(change.path) or "").strip())
+                self._settled[change.ref] = change.value
+        except (OSError, Unreadable) as error:
+            if isinstance(error, OSError) and error.errno in GONE:
+                return None
+            return Problem(field=change.path, message=_sentence(error))
+        return None
+
+    def _ids(self, change: Change) -> Problem | None:
+        """Each id by itself; one that is gone is nothing special."""
+        there = set(change.now.split())
+        for each in change.value.split():
+            if each in there:
+                continue
+            try:
+                self.executor.put(change.path, each)
+            except (OSError, Unreadable) as error:
+                if not (isinstance(error, OSError) and error.errno in GONE):
+                    return Problem(field=change.path, message=_sentence(error))
+        return None
+
+    def _undone(
+        self,
+        layout: cgroups.Layout,
+        paths: Mapping[str, Ref],
+        keys: Mapping[tuple[str, str], Set[str]],
+        asked: Callable[[Ref], str | None],
+        undecided: Set[str],
+    ) -> _Undone:
+        """What is in the journal and nobody wants: by what the specification asks for, else by what was there."""
+        changes: list[Change] = []
+        whole: set[str] = set()
+        for kept in self.executor.kept:
+            if not kept.knob or kept.knob in undecided or kept.knob not in self._knobs:
+                continue
+            knob = self._knobs[kept.knob]
+            if (ref := paths.get(kept.path)) is not None:
+                if knob.kind in ("line", "word"):
+                    changes += self._parts_back(kept, knob, ref, keys.get((ref.group, ref.knob), frozenset()))
+                continue
+            change = self._asked_for(layout, kept, knob, asked)
+            if change is None:
+                whole.add(kept.path)
+            else:
+                changes.append(change)
+        return _Undone(changes, whole)
+
+    def _parts_back(self, kept: Kept, knob: Knob, ref: Ref, keys: Set[str]) -> list[Change]:
+        """Lines or words of a file that nobody wants any more, while others of it are wanted."""
+        try:
+            now = (self.executor.read(kept.path) or "").strip()
+        except Unreadable:
+            return []
+        if knob.kind == "word":
+            had = {word: word.removeprefix("NO_") for word in kept.text.split() if word not in now.split()}
+        else:
+            before = dict(line.partition(" ")[::2] for line in kept.text.splitlines())
+            there = dict(line.partition(" ")[::2] for line in now.splitlines())
+            had = {key: before.get(key, kept.none) for key in there.keys() | before.keys()}
+            had = {key: value for key, value in had.items() if there.get(key, kept.none) != value}
+        found = []
+        for name, value in sorted(had.items()):
+            key, text = (value, name) if knob.kind == "word" else (name, value)
+            if key not in keys:
+                found.append(Change(ref._replace(key=key), knob, 2, kept.path, now, text))
+        return found
+
+    def _asked_for(
+        self, layout: cgroups.Layout, kept: Kept, knob: Knob, asked: Callable[[Ref], str | None]
+    ) -> Change | None:
+        """The change to what is asked for now; None: what was found is to be put back."""
+        where = layout.controller(knob.controller) if knob.root == "cgroup" else None
+        if where is None or knob.kind not in ("quota", "cpus", "number", "weight"):
+            return None
+        folder = kept.path.rpartition("/")[0]
+        group = folder.removeprefix(f"{where.root}/") if where.root else folder
+        ref = Ref(group, knob.name)
+        value = asked(ref)
+        if value is None:
+            return None
+        try:
+            change = self._change(ref, knob, Place(kept.path, where.version, folder), value)
+            if change is None or self.executor.folder(kept.path) != kept.folder:
+                return None
+            return None if change._replace(now=kept.text).is_done else change
+        except (Malformed, Unreadable):
+            return None
+
+    def _forget(self, undone: _Undone, problems: list[Problem]) -> None:
+        refused = {each.field for each in problems}
+        done = {each.path for each in undone.changes if each.path not in refused and not each.ref.key}
+        if done:
+            self.executor.forget(lambda path: path in done)
+        for path in (*done, *undone.whole):
+            self._contests.forget(path)
+
+
+class _Undone(NamedTuple):
+    changes: list[Change]
+    whole: set[str]
+
+
+def _keys(wanted: Composed) -> dict[tuple[str, str], set[str]]:
+    """The lines and words that are wanted or kept, by group and knob."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for ref in (*wanted.values, *wanted.kept):
+        if ref.key:
+            found.setdefault((ref.group, ref.knob), set()).add(ref.key)
+    return found
+
+
+def _first(change: Change) -> First:
+    knob = change.knob
+    if knob.kind == "folder":
+        return First(change.path, knob.name, "folder")
+    if knob.root == "host" and not change.now:
+        return First(change.path, knob.name, "made")
+    if knob.kind == "line":
+        return First(change.path, knob.name, "lines", knob.default or "")
+    return First(change.path, knob.name, "words" if knob.kind == "word" else "whole")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError):
+        reason = errno.errorcode.get(error.errno or 0, str(error))
+        is_denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        hint = "; writing needs root and a control-group root that is not mounted read-only" if is_denied else ""
+        return f"cannot be written: {reason}{hint}"
+    return str(error)[:300]
