@@ -17,6 +17,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.doers import Doers
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
@@ -56,6 +58,7 @@ class Parts(NamedTuple):
     inventories: InventoryFile
     executor: Executor
     inside: Inside
+    doers: Doers
     entries: PodEntries
     pods_file: PodsFile
 
@@ -71,7 +74,7 @@ class Agent:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor = _machine(settings)
+            trees, executor, doers = _machine(settings)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -80,12 +83,12 @@ class Agent:
             known.more.append(entries.problems)
             known.told = entries.told
             pods_file = PodsFile(settings.pods_file, known.node)
-            self._parts = Parts(trees, known, file, inventories, executor, inside, entries, pods_file)
+            self._parts = Parts(trees, known, file, inventories, executor, inside, doers, entries, pods_file)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
@@ -95,21 +98,22 @@ class Agent:
             # During a roll-out the process before this one still writes: its journal is read when it has ended.
             await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
+        await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
             known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, executor, known)
+            await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, Applier(executor), lock)
-        elif any(kept.knob for kept in executor.kept):
-            await let_go_of_before(ctx, executor)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock, doers)
+        elif doers.has_done or any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor, doers)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -161,8 +165,8 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings) -> tuple[Trees, Executor]:
-    """The node's files, and who writes to them."""
+def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+    """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
     elsewhere = {
@@ -171,14 +175,17 @@ def _machine(settings: Settings) -> tuple[Trees, Executor]:
         "host": DiskTree(settings.host_root or "/"),
     }
     journal = JournalFile(settings.journal_file)
-    return trees, Executor(DiskTree(settings.cgroup_or_default()), journal, boot=boot, elsewhere=elsewhere)
+    groups = DiskTree(settings.cgroup_or_default())
+    doers = doers_of(groups, settings.journal_file, boot)
+    return trees, Executor(groups, journal, boot=boot, elsewhere=elsewhere), doers
 
 
 def undo(environ: Mapping[str, str]) -> int:
     """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
-    _, executor = _machine(load_settings(Settings, environ))
+    _, executor, doers = _machine(load_settings(Settings, environ))
     executor.load()
-    problems = (*executor.problems(), *give_back(executor))
+    doers.load()
+    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
     for problem in problems:
         print(f"{problem.field}: {problem.message}")
     return 1 if problems else 0

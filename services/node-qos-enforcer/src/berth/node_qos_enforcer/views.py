@@ -168,6 +168,7 @@ class KnownNode:
         self.exclusive: Callable[[], frozenset[int]] = frozenset
         self.standing: Mapping[str, str] = {}
         self.uids: Iterable[str] | None = None
+        self.cpu_vendor = ""
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict
 
