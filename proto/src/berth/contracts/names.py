@@ -78,6 +78,8 @@ ANNOTATION_OOM_SCORE = "koordinator.sh/oom-score-adj"
 """Pod: the OOM score of its containers, an integer as text."""
 ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
 """Pod: OOM scores by container, JSON. They go before that of the pod."""
+LABEL_LOW_OOM_SCORES = "qos.berth.sh/low-oom-scores"
+"""Namespace: `true` lets its pods have OOM scores below those that kubelet gives, so that others die before them."""
 
 # --- who is made to leave --------------------------------------------------------------------------------------------
 

@@ -15,18 +15,24 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
+from berth.node_qos_enforcer.core.cgroup_paths import Driver
 from berth.node_qos_enforcer.core.compose import asked, compose
 from berth.node_qos_enforcer.core.inside.running import PodNow
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.sample import NodeSample
+from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
 from berth.node_qos_enforcer.core.strategies.seam import Snapshot, Spec
 from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.disk_reading import DiskReader
+from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.executor.undoing import give_back
-from berth.node_qos_enforcer.files import Unreadable
+from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.snapshots import snapshot_of
@@ -42,12 +48,24 @@ NO_KUBELET: Final = "no kubelet here"
 class Enforcer:
     """One node's enforcement. Blocking: it reads and writes files."""
 
-    def __init__(self, applier: Applier, meter: Meter, known: KnownNode, *, strategies: Round | None = None) -> None:
-        """Take who writes, a meter of its own (its looks are closer), and what is known."""
+    def __init__(
+        self,
+        applier: Applier,
+        meter: Meter,
+        known: KnownNode,
+        *,
+        strategies: Round | None = None,
+        doers: Doers | None = None,
+        disks: DiskReader | None = None,
+    ) -> None:
+        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, and who
+        knows the disks."""
         self._applier = applier
         self._meter = meter
         self._known = known
         self._round = strategies if strategies is not None else Round(STRATEGIES)
+        self._doers = doers if doers is not None else Doers()
+        self._disks = disks
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -88,6 +106,10 @@ class Enforcer:
             self._decide(snapshot, spec, now_s)
         return ""
 
+    def applications(self, driver: Driver) -> tuple[HostApplication, ...]:
+        """The applications that run outside of pods, by the specification in force."""
+        return applications_of(self._known.strategies.spec, driver)[0]
+
     def end(self, *, leaves: bool = False) -> tuple[Problem, ...]:
         """Give everything back for good. Returns what could not be written.
 
@@ -96,7 +118,7 @@ class Enforcer:
         """
         with self._lock:
             self._ended = True
-            return () if leaves else give_back(self._applier.executor)
+            return () if leaves else (*self._doers.clear(), *give_back(self._applier.executor))
 
     def _snapshot(
         self,
@@ -122,16 +144,21 @@ class Enforcer:
             return
         reads = set(self._round.reads(snapshot, spec))
         snapshot = snapshot._replace(found=self._applier.found(layout, reads))
+        if self._disks is not None and asks_for_disks(spec, snapshot.pods):
+            snapshot = snapshot._replace(disks=self._disks.disks(now_s))
         answer = self._round.decide(snapshot, spec)
+        done_by_others, files = compose(snapshot, answer.wanted).apart(self._doers.knobs)
+        done = self._doers.bring(done_by_others, undecided=answer.undecided)
         applied = self._applier.apply(
             layout,
-            compose(snapshot, answer.wanted),
+            files,
             asked=lambda ref: asked(snapshot, ref),
             undecided=answer.undecided,
             now_s=now_s,
         )
-        known.refused = (*answer.reports, *applied.problems)
-        known.standing = standing_of(answer, applied)
+        known.refused = (*answer.reports, *applied.problems, *done.problems)
+        lacking = applied.lacking | done.lacking
+        known.standing = standing_of(answer, applied._replace(lacking=lacking))
 
 
 def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
@@ -146,11 +173,13 @@ def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
 
 
 async def enforce_for_ever(
-    ctx: Context[Settings], trees: Trees, known: KnownNode, applier: Applier, lock: NodeLock
+    ctx: Context[Settings], trees: Trees, known: KnownNode, applier: Applier, lock: NodeLock, doers: Doers
 ) -> None:
     """Enforce until cancelled, then give back, unless another process waits for the lock that is held."""
     interval_s = ctx.settings.enforce_interval_s
-    enforcer = Enforcer(applier, Meter(known.node, max_gap_s=2 * interval_s + 1.0), known)
+    meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
+    disks = DiskReader(trees.sys.root) if isinstance(trees.sys, DiskTree) else None
+    enforcer = Enforcer(applier, meter, known, doers=doers, disks=disks)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Spec | None = None
@@ -178,7 +207,12 @@ def _look(
     runtime: Mapping[str, PodNow],
     told: Mapping[str, NodePod],
 ) -> str:
-    sample = take_sample(trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK"))
+    sample = take_sample(
+        trees,
+        monotonic=ctx.clock.monotonic,
+        clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        applications=enforcer.applications,
+    )
     return enforcer.step(
         sample,
         now=ctx.clock.now(),

@@ -16,6 +16,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.doers import Doers
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
@@ -26,7 +28,7 @@ from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
-from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.reconciler import Reconciler
@@ -54,6 +56,7 @@ class Parts(NamedTuple):
     inventories: InventoryFile
     executor: Executor
     inside: Inside
+    doers: Doers
     entries: PodEntries
     pods_file: PodsFile
 
@@ -72,7 +75,13 @@ class Agent:
             file = StrategyFile(settings.strategy_file, known.node)
             trees = Trees(*map(DiskTree, roots))
             boot = (trees.proc.read(BOOT_ID) or "").strip()
-            executor = Executor(DiskTree(roots[2]), JournalFile(settings.journal_file), boot=boot)
+            elsewhere = {
+                name: DiskTree(root)
+                for name, root in (("proc", roots[0]), ("sys", roots[1]), ("host", settings.host_root or "/"))
+            }
+            groups = DiskTree(roots[2])
+            executor = Executor(groups, JournalFile(settings.journal_file), boot=boot, elsewhere=elsewhere)
+            doers = doers_of(groups, settings.journal_file, boot)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -81,12 +90,12 @@ class Agent:
             known.more.append(entries.problems)
             known.told = entries.told
             pods_file = PodsFile(settings.pods_file, known.node)
-            self._parts = Parts(trees, known, file, inventories, executor, inside, entries, pods_file)
+            self._parts = Parts(trees, known, file, inventories, executor, inside, doers, entries, pods_file)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
@@ -96,21 +105,22 @@ class Agent:
             # During a roll-out the process before this one still writes: its journal is read when it has ended.
             await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
+        await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
             known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, executor, known)
+            await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, Applier(executor), lock)
-        elif any(kept.knob for kept in executor.kept):
-            await let_go_of_before(ctx, executor)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock, doers)
+        elif doers.has_done or any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor, doers)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -249,6 +259,7 @@ async def _describe(ctx: Context[Settings], trees: Trees, known: KnownNode) -> N
         ctx.log.warning("cannot read the CPU layout", node=known.node, error=str(error))
         return
     known.processors = rows
+    known.cpu = await asyncio.to_thread(read_cpu, trees.proc)
     ctx.log.info(
         "looking at node",
         node=known.node,
