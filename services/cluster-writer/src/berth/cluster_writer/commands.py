@@ -18,6 +18,7 @@ from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core import addresses
+from berth.cluster_writer.core.webhooks import patch_of
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
@@ -26,6 +27,7 @@ from berth.contracts.command import (
     AnnotateNode,
     ApplyObject,
     Command,
+    ConfigureWebhooks,
     DeleteObject,
     EvictPod,
     OfferNode,
@@ -41,6 +43,7 @@ from berth.kube.api import KubeApi
 from berth.kube.bodies import ObjectRef, Patch, timestamp
 from berth.kube.resources import Resource
 from berth.rules.pod_reading import PodItem, whole_pod
+from berth.rules.webhooks import MUTATING, VALIDATING
 from berth.runtime.clock import Clock
 
 FIELD_MANAGER = "berth-cluster-writer"
@@ -91,12 +94,19 @@ APPLICABLE = {
         Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
 }
-ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
+ANNOTATABLE = frozenset(
+    {
+        names.ANNOTATION_CPU_NORMALIZATION_RATIO,
+        names.ANNOTATION_AMPLIFICATION_RATIO,
+        names.ANNOTATION_THIRD_PARTY_ALLOCATIONS,
+    }
+)
 """Annotations of nodes that other services may ask to have written."""
 OFFERED = frozenset(names.LENT)
 """Resources of nodes that are lent."""
 OFFERED_BESIDE = frozenset({names.ANNOTATION_ORIGIN_ALLOCATABLE})
 """Annotations that are written together with them."""
+WEBHOOKS = {MUTATING: resources.MUTATING_WEBHOOKS, VALIDATING: resources.VALIDATING_WEBHOOKS}
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REVISION_DIGITS_MAX = 20
@@ -116,7 +126,11 @@ class RetryLaterError(RetryLater):
 class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
-    def __init__(self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
+    def __init__(
+        self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock, *, webhook_url: str = ""
+    ) -> None:
+        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service."""
+        self._webhook_url = webhook_url
         self._cluster = cluster
         self._api = api
         self._outbox = outbox
@@ -128,6 +142,7 @@ class Commands:
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
             DeleteObject: self.delete_object,
+            ConfigureWebhooks: self.configure_webhooks,
             RefusePod: self.refuse_pod,
             ReportPod: self.report_pod,
             EvictPod: self.evict_pod,
@@ -175,8 +190,18 @@ class Commands:
             return "overtaken"
         if not command.annotations:
             return "done"
-        body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
-        answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
+        meta: dict[str, Any] = {"uid": command.uid, "annotations": command.annotations}
+        if command.expects:
+            found = await self._api.get(resources.NODES, "", command.name)
+            if not found.ok:
+                return self._judge(found)
+            read = _OBJECT.decode(found.body).metadata
+            if any((read.annotations or {}).get(name) != text for name, text in command.expects.items()):
+                return "overtaken"
+            meta["resourceVersion"] = read.resource_version
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, {"metadata": meta}, field_manager=FIELD_MANAGER
+        )
         return self._judge(answer)
 
     async def offer_node(self, command: OfferNode) -> str:
@@ -328,6 +353,12 @@ class Commands:
                 applicable.resource, "", command.name, uid=command.uid, version=shown.resource_version
             )
         )
+
+    async def configure_webhooks(self, command: ConfigureWebhooks) -> str:
+        """Have Berth's own webhook configuration of a kind hold these entries, and no other configuration."""
+        body = patch_of(command, self._webhook_url)
+        resource = WEBHOOKS[command.kind]
+        return self._judge(await self._api.patch(resource, "", names.WEBHOOKS, body, field_manager=FIELD_MANAGER))
 
     async def refuse_pod(self, command: RefusePod) -> str:
         """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.

@@ -81,12 +81,13 @@ async def main(ctx: Context[Settings]) -> None:
     )
     ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
+    commands = Commands(cluster, api, outbox, ctx.clock, webhook_url=ctx.settings.webhook_url)
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(bind_executor.run(), name="binds"),
         ctx.spawn(evictions.run(lambda: wave_runner.is_acting), name="evictions"),
         ctx.spawn(outbox.run(), name="events"),
-        ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
+        ctx.spawn(_commands(ctx, bus, lease, commands), name="commands"),
     ]
     ctx.spawn(_forget(ctx, wave_runner), name="forget")
     ctx.spawn(Endings(bus, cluster.placements, ctx.clock).run(wave_runner.state_ready), name="endings")

@@ -25,7 +25,7 @@ from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
-from berth.node_qos_enforcer.core.strategies.seam import Snapshot, Spec
+from berth.node_qos_enforcer.core.strategies.seam import Component, Snapshot, Spec
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.disk_reading import DiskReader
 from berth.node_qos_enforcer.doers import Doers
@@ -161,6 +161,18 @@ class Enforcer:
         known.standing = standing_of(answer, applied._replace(lacking=lacking))
 
 
+def installed_of(settings: Settings) -> frozenset[Component]:
+    """The components whose rights this agent has."""
+    found: dict[Component, bool] = {
+        "enforce": True,
+        "enforce-network": settings.enforce_network,
+        "enforce-cores": settings.enforce_cores,
+        "enforce-kernel": settings.enforce_kernel,
+        "enforce-perf": settings.enforce_perf,
+    }
+    return frozenset(component for component, is_there in found.items() if is_there)
+
+
 def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
     """How each strategy stands, in words."""
     lacking = {knob: each for each in STRATEGIES for knob in each.needs.knobs if knob in applied.lacking}
@@ -179,7 +191,8 @@ async def enforce_for_ever(
     interval_s = ctx.settings.enforce_interval_s
     meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
     disks = DiskReader(trees.sys.root) if isinstance(trees.sys, DiskTree) else None
-    enforcer = Enforcer(applier, meter, known, doers=doers, disks=disks)
+    strategies = Round(STRATEGIES, installed_of(ctx.settings))
+    enforcer = Enforcer(applier, meter, known, strategies=strategies, doers=doers, disks=disks)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Spec | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.contracts import buckets
@@ -22,6 +23,7 @@ from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
+from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
@@ -38,7 +40,7 @@ from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
-from berth.runtime import Context, Periodic, serve_status
+from berth.runtime import Context, Periodic, load_settings, serve_status
 
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
@@ -70,18 +72,9 @@ class Agent:
 
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
-            roots = (settings.proc_root, settings.sys_root, settings.cgroup_or_default())
             known = KnownNode(settings.node_or_default())
             file = StrategyFile(settings.strategy_file, known.node)
-            trees = Trees(*map(DiskTree, roots))
-            boot = (trees.proc.read(BOOT_ID) or "").strip()
-            elsewhere = {
-                name: DiskTree(root)
-                for name, root in (("proc", roots[0]), ("sys", roots[1]), ("host", settings.host_root or "/"))
-            }
-            groups = DiskTree(roots[2])
-            executor = Executor(groups, JournalFile(settings.journal_file), boot=boot, elsewhere=elsewhere)
-            doers = doers_of(groups, settings.journal_file, boot)
+            trees, executor, doers = _machine(settings)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -170,6 +163,32 @@ class Agent:
             watching = VgpuWatching(ctx, known.node, pods, lambda: inside.holders)
             known.more.append(watching.problems)
             ctx.spawn(watching.run(), name="watch-shared-gpus")
+
+
+def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+    """The node's files, who writes to them, and who does what is no file."""
+    trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
+    boot = (trees.proc.read(BOOT_ID) or "").strip()
+    elsewhere = {
+        "proc": DiskTree(settings.proc_root),
+        "sys": DiskTree(settings.sys_root),
+        "host": DiskTree(settings.host_root or "/"),
+    }
+    journal = JournalFile(settings.journal_file)
+    groups = DiskTree(settings.cgroup_or_default())
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
+    return trees, executor, doers_of(groups, settings.journal_file, boot)
+
+
+def undo(environ: Mapping[str, str]) -> int:
+    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
+    _, executor, doers = _machine(load_settings(Settings, environ))
+    executor.load()
+    doers.load()
+    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
+    for problem in problems:
+        print(f"{problem.field}: {problem.message}")
+    return 1 if problems else 0
 
 
 def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:

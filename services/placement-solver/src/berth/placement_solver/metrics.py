@@ -9,6 +9,9 @@ REFUSED = counter("berth_solver_refused_total", "Refusals by the first reason.",
 PLANS = counter("berth_solver_plans_total", "Plans by outcome of their commit.", ["outcome"])
 CONFLICTS = counter("berth_solver_conflicts_total", "Plans solved again because their commit was not accepted.")
 REJECTED_PLANS = counter("berth_solver_rejected_plans_total", "Plans that the independent verifier rejected.")
+MISHAPS = counter(
+    "berth_solver_plugin_errors_total", "Errors that a plugin raised; whoever it was asked about waits.", ["plugin"]
+)
 REJECTED_JOINT_PLANS = counter(
     "berth_solver_rejected_joint_plans_total", "Plans of the optimiser that the independent verifier rejected."
 )

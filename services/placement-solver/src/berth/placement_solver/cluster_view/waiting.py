@@ -10,6 +10,7 @@ from berth.contracts.state import (
     Reservation,
 )
 from berth.placement_solver.cluster_view.holdings import Holdings
+from berth.placement_solver.core.batches import Failed
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
@@ -27,6 +28,11 @@ class WaitingRules(Holdings):
         """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
         self._split_nodes()
         return self._batches.take(limit, self.now)
+
+    def failed(self) -> list[Failed]:
+        """Those who were left out since this was asked last, for a plugin raised."""
+        found, self._batches.failed = self._batches.failed, []
+        return found
 
     def renewed(self, unit: Unit) -> Unit:
         """The unit with what constraints say of its candidates by now."""

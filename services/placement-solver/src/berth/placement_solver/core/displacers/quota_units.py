@@ -155,9 +155,8 @@ class QuotaReclaimByUnits:
 
     def _free_places(self, unit: Unit, members: Sequence[Candidate], plan: str) -> tuple[Placement, ...]:
         """Their places as nodes are, if no quota limited them; none where one of them has none."""
-        trial = Trial(self._ground.capacity)
-        found = self._ground.solver.solve([unit._replace(candidates=_unpaid(members))], trial, plan)
-        trial.undo()
+        with Trial(self._ground.capacity) as trial:
+            found = self._ground.solver.solve([unit._replace(candidates=_unpaid(members))], trial, plan)
         return _paid(found.placements, members) if len(found.placements) == len(members) else ()
 
     def _places_made_free(

@@ -19,10 +19,10 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import LabelSelector
 from berth.rules import amplification, cpu_normalization
+from berth.rules.node_strategies.colocation import DEFAULT, Colocation
+from berth.rules.node_strategies.overlay import overlay
+from berth.rules.node_strategies.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 from berth.rules.selectors import LabelTest, compile_selector
-from berth.slo_manager.core.offers.strategy import DEFAULT, Colocation
-from berth.slo_manager.core.overlay import overlay
-from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 
 Json = dict[str, Any]
 
