@@ -73,6 +73,12 @@ def _patch(component: Component, strategies: list[Strategy]) -> str:
             "  updateStrategy:",
             "    rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}",
         ]
+    if any(each.needs.host_network for each in strategies):
+        lines += [
+            "  # In the node's own network two agents cannot listen at once: one ends before the next starts.",
+            "  updateStrategy:",
+            "    rollingUpdate: {maxSurge: 0, maxUnavailable: 10%}",
+        ]
     lines += ["  template:", "    spec:", *_pod(component, strategies)]
     lines += ["      containers:", "        - name: node-qos-enforcer", *_container(component, strategies)]
     volumes = list(_volumes(component, strategies))

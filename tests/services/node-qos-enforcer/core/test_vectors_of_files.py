@@ -65,7 +65,6 @@ CONVERSIONS = {
     "milli_to_shares": cpu_values.milli_to_shares,
     "milli_to_quota": cpu_values.milli_to_quota_us,
     "shares_to_weight": cpu_values.shares_to_weight,
-    "weight_to_shares": cpu_values.weight_to_shares,
 }
 
 
