@@ -94,7 +94,7 @@ def values(disk: str, process: int) -> dict[Ref, str]:
         **{Ref("", file, disk): line.removeprefix(f"{disk} ") for file, line in of_root.items()},
         Ref("sys/vm", "vm.min_free_kbytes"): "20480",
         Ref("sys/vm", "vm.watermark_scale_factor"): "20",
-        Ref("kernel/debug/sched", "kernel.sched_features", "GENTLE_FAIR_SLEEPERS"): "NO_GENTLE_FAIR_SLEEPERS",
+        Ref("kernel/debug/sched", "kernel.sched.features", "GENTLE_FAIR_SLEEPERS"): "NO_GENTLE_FAIR_SLEEPERS",
         Ref(str(process), "proc.oom_score_adj"): "700",
         Ref("tmp/terway", "terway.global_bps_config"): "hw_tx_bps_max 1",
     }

@@ -6,6 +6,7 @@ import pytest
 
 from berth.contracts import names
 from berth.node_qos_enforcer.core.laws.disks import Disks
+from berth.node_qos_enforcer.core.proc import Cpu
 from berth.node_qos_enforcer.core.strategies import node_slo
 from berth.node_qos_enforcer.core.strategies.block_io import BLOCK_IO
 from berth.node_qos_enforcer.core.strategies.caches import CACHES
@@ -46,7 +47,7 @@ def pod(uid, qos="", kube_qos="Burstable", *, annotations=None, labels=None, **f
 
 def look(*pods, found=None, version=2, **fields):
     node = Node(
-        name="n", version=version, driver="cgroupfs", capacity={names.MEMORY: 16 * GIB}, cpu_vendor="GenuineIntel"
+        name="n", version=version, driver="cgroupfs", capacity={names.MEMORY: 16 * GIB}, cpu=Cpu("GenuineIntel")
     )
     files = {Ref(*ref): text for ref, text in (found or {}).items()}
     return Snapshot(node=node, pods=pods, found=files, **fields)
@@ -181,7 +182,10 @@ def test_parts_of_the_cache():
 
 
 def test_without_resctrl_nothing_is_decided():
-    assert decided(CACHES, look(), qos(be={"resctrlQOS": ON})).skipped
+    spec = qos(be={"resctrlQOS": ON})
+    assert "rdt=nothing" in decided(CACHES, look(), spec).skipped
+    without = look()._replace(node=Node(cpu=Cpu(flags=frozenset({"fpu"}))))
+    assert "cat_l3" in decided(CACHES, without, spec).skipped
 
 
 def test_threads_of_every_pod_are_looked_at_within_ten_seconds():

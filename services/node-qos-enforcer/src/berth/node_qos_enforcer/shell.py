@@ -30,7 +30,7 @@ from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
-from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.reconciler import Reconciler
@@ -176,8 +176,8 @@ def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
     }
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
-    doers = doers_of(groups, settings.journal_file, boot)
-    return trees, Executor(groups, journal, boot=boot, elsewhere=elsewhere), doers
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
+    return trees, executor, doers_of(groups, settings.journal_file, boot)
 
 
 def undo(environ: Mapping[str, str]) -> int:
@@ -278,6 +278,7 @@ async def _describe(ctx: Context[Settings], trees: Trees, known: KnownNode) -> N
         ctx.log.warning("cannot read the CPU layout", node=known.node, error=str(error))
         return
     known.processors = rows
+    known.cpu = await asyncio.to_thread(read_cpu, trees.proc)
     ctx.log.info(
         "looking at node",
         node=known.node,

@@ -55,7 +55,7 @@ def snapshot_of(
         bandwidth=sample.best_effort.bandwidth,
         best_effort_cpus=sample.best_effort.cpus,
         all_cpus=sample.best_effort.all_cpus,
-        cpu_vendor=known.cpu_vendor,
+        cpu=known.cpu,
     )
     usage = Usage(
         node_cores=measured.node_cores,

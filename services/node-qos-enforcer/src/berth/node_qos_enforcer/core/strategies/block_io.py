@@ -12,7 +12,7 @@ from berth.node_qos_enforcer.core.laws import block_io
 from berth.node_qos_enforcer.core.laws.disks import POD_VOLUME, Disks, number_of
 from berth.node_qos_enforcer.core.strategies.knobs import DISK_KNOBS
 from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, ROOT_CLASS
-from berth.node_qos_enforcer.core.strategies.seam import Decided, Mount, Needs, Pod, Snapshot, Spec, Strategy, Wanted
+from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Pod, Snapshot, Spec, Strategy, Wanted
 from berth.node_qos_enforcer.core.strategies.sections import block_of, is_enabled
 from berth.rules.bounded_json import annotation_field, read_annotation
 
@@ -113,5 +113,5 @@ BLOCK_IO: Final = Strategy(
     "enforce",
     decide,
     _is_on,
-    needs=Needs(knobs=tuple(DISK_KNOBS.values()), mounts=(Mount("/dev"), Mount("/proc/1"))),
+    needs=Needs(knobs=tuple(DISK_KNOBS.values())),
 )

@@ -12,6 +12,7 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_RESCTRL
 from berth.node_qos_enforcer.core.laws.resctrl import CACHE, Lines, class_lines, parse_schemata, pod_lines, request_of
+from berth.node_qos_enforcer.core.proc import Cpu
 from berth.node_qos_enforcer.core.strategies.knobs import CACHE_GROUP, CACHE_WAYS, SCHEMATA, TASKS, THREADS
 from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS
 from berth.node_qos_enforcer.core.strategies.seam import (
@@ -42,14 +43,14 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
     cache_ids = sorted(parse_schemata(found.get(Ref(ROOT, SCHEMATA), "")).get(CACHE, {}))
     ways = found.get(Ref(f"{ROOT}/info/{CACHE}", CACHE_WAYS), "")
     if not cache_ids or not ways:
-        return Decided(skipped="this machine has no resctrl, or it is not mounted")
+        return Decided(skipped=_missing(snapshot.node.cpu))
     wanted: list[Wanted] = []
     for name, class_name in CLASSES.items():
         block = block_of(spec, class_name, BLOCK)
         lines = class_lines(
             cache_ids=cache_ids,
             ways=ways,
-            vendor=snapshot.node.cpu_vendor,
+            vendor=snapshot.node.cpu.vendor,
             start_percent=integer(block, "catRangeStartPercent"),
             end_percent=integer(block, "catRangeEndPercent"),
             bandwidth_percent=integer(block, "mbaPercent"),
@@ -64,12 +65,20 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
         group = class_group(pod, spec)
         if request is not None:
             own = f"{ROOT}/{POD_PREFIX}{pod.uid}"
-            wanted += _written(own, pod_lines(request, cache_ids=cache_ids, ways=ways, vendor=snapshot.node.cpu_vendor))
+            wanted += _written(own, pod_lines(request, cache_ids=cache_ids, ways=ways, vendor=snapshot.node.cpu.vendor))
             # While it cannot be made, since the machine has no more of them, its class has to do.
             group = own if Ref(own, TASKS) in found else group
         if group:
             wanted += _moved(snapshot, pod, group)
     return Decided(tuple(wanted), reports=tuple(reports))
+
+
+def _missing(cpu: Cpu) -> str:
+    """Why there is nothing to write to."""
+    if cpu.flags and not cpu.flags & {"cat_l3", "mba"}:
+        return "the CPUs part neither caches (cat_l3) nor memory bandwidth (mba)"
+    told = ", ".join(name for name, is_told in (("l3cat", cpu.rdt.cat), ("mba", cpu.rdt.mba)) if is_told)
+    return f"resctrl is not mounted on this machine; its kernel was started with rdt={told or 'nothing'}"
 
 
 def class_group(pod: Pod, spec: Spec) -> str:

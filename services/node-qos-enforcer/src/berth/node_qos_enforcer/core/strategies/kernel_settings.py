@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from berth.contracts.names import MEMORY
 from berth.node_qos_enforcer.core.laws.kernel import feature_words, settings_of
-from berth.node_qos_enforcer.core.strategies.knobs import SCHED_FEATURES, SETTINGS
+from berth.node_qos_enforcer.core.strategies.knobs import FEATURES, SCHED_FEATURES, SETTINGS
 from berth.node_qos_enforcer.core.strategies.node_slo import SYSTEM
-from berth.node_qos_enforcer.core.strategies.seam import Decided, Mount, Needs, Snapshot, Spec, Strategy, Wanted
+from berth.node_qos_enforcer.core.strategies.seam import Decided, Mount, Needs, Ref, Snapshot, Spec, Strategy, Wanted
 
-DEBUG: Final = "kernel/debug"
+_OLDER: Final = Ref("kernel/debug", SCHED_FEATURES)
+_NEWER: Final = Ref("kernel/debug/sched", FEATURES)
 _FIELDS: Final = (
     "minFreeKbytesFactor",
     "watermarkScaleFactor",
@@ -34,13 +35,18 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
     ]
     features = section.get("schedFeatures")
     if isinstance(features, Mapping):
-        wanted += [Wanted(DEBUG, SCHED_FEATURES, word, name) for name, word in feature_words(features).items()]
+        where = _NEWER if _NEWER in snapshot.found else _OLDER
+        wanted += [Wanted(*where[:2], word, name) for name, word in feature_words(features).items()]
     return Decided(tuple(wanted))
 
 
 def _section(spec: Spec) -> Mapping[str, Any]:
     section = spec.get(SYSTEM)
     return section if isinstance(section, Mapping) else {}
+
+
+def _reads(snapshot: Snapshot, spec: Spec) -> tuple[Ref, ...]:
+    return (_NEWER,) if isinstance(_section(spec).get("schedFeatures"), Mapping) else ()
 
 
 def _is_on(spec: Spec) -> bool:
@@ -54,9 +60,10 @@ KERNEL_SETTINGS: Final = Strategy(
     decide,
     _is_on,
     needs=Needs(
-        knobs=(*SETTINGS.values(), SCHED_FEATURES),
+        knobs=(*SETTINGS.values(), SCHED_FEATURES, FEATURES),
         files=("/proc/sys/vm/min_free_kbytes",),
         mounts=(Mount("/proc/sys", writes=True), Mount("/sys", writes=True)),
         privileged=True,
     ),
+    reads=_reads,
 )

@@ -110,6 +110,8 @@ IDENTITY_KNOBS: Final = (
 )
 
 SCHED_FEATURES: Final = "kernel.sched_features"
+FEATURES: Final = "kernel.sched.features"
+"""The same where newer kernels have it."""
 SETTINGS: Final = {
     "min_free_kbytes": "vm.min_free_kbytes",
     "watermark_scale_factor": "vm.watermark_scale_factor",
@@ -129,6 +131,7 @@ KERNEL_KNOBS: Final = (
     _elsewhere("mm.reap_background", "reap_background", "sys"),
     _elsewhere("mm.pagecache_limit", "enabled", "sys"),
     _elsewhere(SCHED_FEATURES, "sched_features", "sys", kind="word"),
+    _elsewhere(FEATURES, "features", "sys", kind="word"),
     _elsewhere(KIDLED_PERIOD, "scan_period_in_seconds", "sys"),
     _elsewhere(KIDLED_HIERARCHY, "use_hierarchy", "sys"),
     _elsewhere(OOM_SCORE, "oom_score_adj", "proc", low=-1000, high=1000),

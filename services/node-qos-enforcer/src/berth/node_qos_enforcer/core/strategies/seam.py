@@ -17,6 +17,7 @@ from berth.node_qos_enforcer.core.cgroup_files import Bandwidth
 from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos
 from berth.node_qos_enforcer.core.laws.disks import NO_DISKS, Disks
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.proc import UNKNOWN_CPU, Cpu
 from berth.node_qos_enforcer.core.topology import Processor
 
 Spec = Mapping[str, Any]
@@ -150,7 +151,7 @@ class Node(NamedTuple):
     `capacity` and `allocatable` are thousandths of a core and bytes, as the cluster says; `facts` are what the cluster
     says of its CPUs. `below_best_effort` are all groups below the best-effort one, each after the one above it.
     `bandwidth` is what holds the best-effort group, `best_effort_cpus` the CPUs that it may really use, `all_cpus`
-    those of the group of all pods; None: not known. `cpu_vendor` is who made the CPUs, as /proc/cpuinfo has it.
+    those of the group of all pods; None: not known. `cpu` is what kind its CPUs are of.
     """
 
     name: str = ""
@@ -166,7 +167,7 @@ class Node(NamedTuple):
     bandwidth: Bandwidth | None = None
     best_effort_cpus: frozenset[int] | None = None
     all_cpus: frozenset[int] | None = None
-    cpu_vendor: str = ""
+    cpu: Cpu = UNKNOWN_CPU
 
 
 class Snapshot(NamedTuple):
