@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -106,15 +107,19 @@ def main() -> None:
         assert not isinstance(request, Problem)
         return review(path, request, views, gates=GATES, draw=37)
 
+    def reviewed(path: str) -> bytes:
+        return write_answer("u" * 36, asked(path))
+
+    def carried(answer: object) -> bytes:
+        msgspec.json.decode(data)
+        return msgspec.json.encode(answer)
+
     print(f"{len(data)} bytes, {options.profiles} profiles, {options.rounds} rounds")
     for path in CALLS:
         answer = asked(path)
-        sent = write_answer("u" * 36, answer)
-        median, p99 = timed(lambda path=path: write_answer("u" * 36, asked(path)), options.rounds)
-        plain = msgspec.json.decode(sent)
-        base, base_p99 = timed(
-            lambda plain=plain: (msgspec.json.decode(data), msgspec.json.encode(plain)), options.rounds
-        )
+        plain = msgspec.json.decode(reviewed(path))
+        median, p99 = timed(partial(reviewed, path), options.rounds)
+        base, base_p99 = timed(partial(carried, plain), options.rounds)
         print(
             f"{path:14s} {len(answer.patch):3d} operations  median {median:7.1f} us  p99 {p99:7.1f} us   "
             f"decode + encode alone {base:6.1f} / {base_p99:6.1f} us   ratio {median / base:4.1f}   "
