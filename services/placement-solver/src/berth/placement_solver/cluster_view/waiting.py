@@ -149,16 +149,17 @@ class WaitingRules(Holdings):
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
+        by_itself = self.reservations.names_pods
         if self.capacity_came_back:
-            self.queue.wake(self.now)
+            self.queue.wake(self.now, each_by_itself=by_itself)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, self._waits_for_quota)
+                self.queue.wake(self.now, self._waits_for_quota, each_by_itself=by_itself)
             elif self.charged_anew:
-                self.queue.wake(self.now, self._is_charged_anew)
+                self.queue.wake(self.now, self._is_charged_anew, each_by_itself=by_itself)
             if self.fellows_changed:
-                self.queue.wake(self.now, _waits_for_defaults)
-            self.queue.wake_classes(self.now, self.happenings.concern)
+                self.queue.wake(self.now, _waits_for_defaults, each_by_itself=by_itself)
+            self.queue.wake_classes(self.now, self.happenings.concern, each_by_itself=by_itself)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.charged_anew = NO_GROUPS
         self.happenings.clear()
