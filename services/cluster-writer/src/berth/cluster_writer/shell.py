@@ -15,6 +15,7 @@ from berth.cluster_writer.eviction_executor import EvictionExecutor
 from berth.cluster_writer.eviction_publisher import EvictionPublisher
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
+from berth.cluster_writer.turns import LOOK_AHEAD
 from berth.cluster_writer.views import LedgerSink, StateSink
 from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import buckets, subjects
@@ -81,12 +82,13 @@ async def main(ctx: Context[Settings]) -> None:
     )
     ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
+    commands = Commands(cluster, api, outbox, ctx.clock, is_busy=lambda: bind_executor.under_way() > 0)
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(bind_executor.run(), name="binds"),
         ctx.spawn(evictions.run(lambda: wave_runner.is_acting), name="evictions"),
         ctx.spawn(outbox.run(), name="events"),
-        ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
+        ctx.spawn(_commands(ctx, bus, lease, commands), name="commands"),
     ]
     ctx.spawn(_forget(ctx, wave_runner), name="forget")
     ctx.spawn(Endings(bus, cluster.placements, ctx.clock).run(wave_runner.state_ready), name="endings")
@@ -112,7 +114,7 @@ async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, comm
     while True:
         while not lease.active:
             await ctx.clock.sleep(0.5)
-        queue = bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16)
+        queue = bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=LOOK_AHEAD)
         consumer = asyncio.create_task(queue.run())
         try:
             while lease.active and not consumer.done():
