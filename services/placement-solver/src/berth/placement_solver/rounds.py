@@ -29,6 +29,7 @@ from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
@@ -95,6 +96,9 @@ class Rounds:
             clock,
             random,
             revokes=preempts,
+        )
+        self._growing = Growing(
+            cluster, verifier, self._committer, self.readiness, self._event_publisher, clock, random
         )
         self._woken_at = float("-inf")
 
@@ -307,6 +311,10 @@ class Rounds:
     async def revoke(self) -> None:
         """Have groups give back that have been over their runtime for too long; between two rounds."""
         await self._revoking.look()
+
+    async def grow(self) -> None:
+        """Let Reservations hold more that ask for it and are placed; between two rounds."""
+        await self._growing.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""

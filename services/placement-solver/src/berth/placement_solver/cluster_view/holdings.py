@@ -27,6 +27,7 @@ from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gangs
+from berth.placement_solver.core.growths import Growths
 from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.nodes import Nodes
@@ -120,6 +121,7 @@ class Holdings:
         self.revocations = Revocations(self.ground)
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
+        self.growths = Growths(self.nodes, self.book, self.profiles.of)
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
