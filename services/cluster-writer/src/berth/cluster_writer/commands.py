@@ -141,8 +141,8 @@ class Commands:
         webhook_url: str = "",
         is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service. `is_busy`: binds are under
-        way, behind which figures are written."""
+        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service. `is_busy`: binds are
+        under way, behind which figures are written."""
         self._webhook_url = webhook_url
         self._cluster = cluster
         self._turns = Turns(clock, is_busy, self._phase_of)
