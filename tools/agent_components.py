@@ -106,6 +106,7 @@ def _container(component: Component, strategies: list[Strategy]) -> Iterable[str
         yield '            - {name: BERTH_ENFORCE, value: "true"}'
         yield "            - {name: BERTH_STRATEGY_FILE, value: /var/lib/berth/strategy.json}"
         yield "            - {name: BERTH_PODS_FILE, value: /var/lib/berth/pods.json}"
+        yield "            - {name: BERTH_PEAKS_FILE, value: /var/lib/berth/peaks}"
         yield "            - {name: BERTH_JOURNAL_FILE, value: /var/lib/berth/journal.json}"
     else:
         yield f'            - {{name: BERTH_{component.replace("-", "_").upper()}, value: "true"}}'

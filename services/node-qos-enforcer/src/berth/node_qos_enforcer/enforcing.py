@@ -62,8 +62,8 @@ class Enforcer:
         disks: DiskReader | None = None,
         predicting: Predicting | None = None,
     ) -> None:
-        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, who knows
-        the disks, and who predicts."""
+        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, who
+        knows the disks, and who predicts."""
         self._applier = applier
         self._meter = meter
         self._known = known
