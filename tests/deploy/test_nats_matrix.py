@@ -86,6 +86,7 @@ def probes() -> Iterator[Probe]:
         leases = {"placement-solver": "solver.x"}.get(user, user)
         holds = user in READERS[buckets.LEASE]
         yield Probe(f"$KV.{buckets.LEASE}.{leases}", frozenset({user} if holds else ()))
+    yield Probe(f"$KV.{buckets.LEASE}.certificate.x", frozenset({"admission-webhook"}))
         yield Probe(f"_INBOX_{user}.x", frozenset())
         yield Probe(f"{PREFIX}.dead.{user}.x", frozenset({user} & {"cluster-writer"}))
     for bucket in BUCKETS:
