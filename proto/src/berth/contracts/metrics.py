@@ -95,7 +95,8 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     those of `pods` (all of them together), `burstable` and `besteffort` whose control groups tell: those of version 1
     have no such figures. `windows` are those of the node, shortest first. `runtime_plugin` is None where the agent is
     no plugin of the container runtime. `strategies` says of each strategy by name how it stands on a node that
-    enforces: off, how many values it holds, why it does nothing, what of the kernel it lacks.
+    enforces: off, how many values it holds, why it does nothing, what of the kernel it lacks. `prod_reclaimable` is
+    what prod pods have asked for and are predicted not to need, None while that is not known.
     """
 
     node: str
@@ -118,3 +119,4 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     runtime_plugin: RuntimePlugin | None = None
     problems: list[Problem] = []
     strategies: dict[str, str] = {}
+    prod_reclaimable: Usage | None = None

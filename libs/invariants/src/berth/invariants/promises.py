@@ -82,6 +82,11 @@ _ALL: Final = (
     ),
     Promise("I36", "lent-as-offered", "No node lends more than it offers in the revision that a decision names."),
     Promise(
+        "I37",
+        "one-eviction-per-need",
+        "Nobody leaves for a node's sake whom who leaves already covers, or whom the node's strategy does not name.",
+    ),
+    Promise(
         "I34",
         "gangs-displaced-whole",
         "Nobody is left of a strict gang that is made to leave, and others begin to leave for whole gangs only.",

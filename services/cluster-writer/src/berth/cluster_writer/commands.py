@@ -19,6 +19,7 @@ from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core import addresses
 from berth.cluster_writer.core.webhooks import patch_of
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
@@ -127,7 +128,14 @@ class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
     def __init__(
-        self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock, *, webhook_url: str = ""
+        self,
+        cluster: ClusterView,
+        api: KubeApi,
+        outbox: Outbox,
+        clock: Clock,
+        evictions: NodeEvictions,
+        *,
+        webhook_url: str = "",
     ) -> None:
         """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service."""
         self._webhook_url = webhook_url
@@ -145,7 +153,7 @@ class Commands:
             ConfigureWebhooks: self.configure_webhooks,
             RefusePod: self.refuse_pod,
             ReportPod: self.report_pod,
-            EvictPod: self.evict_pod,
+            EvictPod: evictions.evict,
         }
 
     async def handle(self, message: Message) -> None:
@@ -155,7 +163,7 @@ class Commands:
         try:
             addresses.check(message.subject, command)
             outcome = await self._handlers[type(command)](command)
-        except RetryLaterError:
+        except RetryLater:
             metrics.COMMANDS.labels(kind, "later").inc()
             raise
         except InvalidMessage:
@@ -417,10 +425,6 @@ class Commands:
         note = Note(about, command.reason, command.message, warning=command.warning, token=command.id)
         self._outbox.put(note)
         return "done"
-
-    async def evict_pod(self, command: EvictPod) -> str:
-        """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""
-        return self._judge(await self._api.evict(command.namespace, command.name, uid=command.uid))
 
     def _revision(self, meta: kube.Meta, owner: kube.OwnerReference | None) -> int:
         """That of the request which the object was last written for; 0 for an object of somebody else.

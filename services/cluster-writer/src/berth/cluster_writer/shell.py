@@ -13,6 +13,7 @@ from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.eviction_executor import EvictionExecutor
 from berth.cluster_writer.eviction_publisher import EvictionPublisher
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
 from berth.cluster_writer.views import LedgerSink, StateSink
@@ -66,9 +67,8 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=event_publisher.landed,
     )
     open_binds.append(bind_executor)
-    evictions = EvictionExecutor(
-        cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, EvictionPublisher(bus.events(), outbox)
-    )
+    eviction_publisher = EvictionPublisher(bus.events(), outbox)
+    evictions = EvictionExecutor(cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, eviction_publisher)
     wave_runner = WaveRunner(
         cluster, bus.ledger(), lease, bind_executor, evictions, epochs, ctx.clock, on_raised=event_publisher.raised
     )
@@ -81,7 +81,8 @@ async def main(ctx: Context[Settings]) -> None:
     )
     ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
-    commands = Commands(cluster, api, outbox, ctx.clock, webhook_url=ctx.settings.webhook_url)
+    node_evictions = NodeEvictions(api, ctx.clock, eviction_publisher)
+    commands = Commands(cluster, api, outbox, ctx.clock, node_evictions, webhook_url=ctx.settings.webhook_url)
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(bind_executor.run(), name="binds"),

@@ -17,9 +17,11 @@ from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.cgroup_paths import Driver
 from berth.node_qos_enforcer.core.compose import asked, compose
+from berth.node_qos_enforcer.core.evicting.asking import Asking
 from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
@@ -33,6 +35,7 @@ from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.predicting import Predicting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.snapshots import snapshot_of
@@ -57,12 +60,15 @@ class Enforcer:
         strategies: Round | None = None,
         doers: Doers | None = None,
         disks: DiskReader | None = None,
+        predicting: Predicting | None = None,
     ) -> None:
-        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, and who
-        knows the disks."""
+        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, who
+        knows the disks, and who predicts."""
         self._applier = applier
         self._meter = meter
         self._known = known
+        self._asking: Asking | None = None
+        self._predicting = predicting
         self._round = strategies if strategies is not None else Round(STRATEGIES)
         self._doers = doers if doers is not None else Doers()
         self._disks = disks
@@ -104,6 +110,7 @@ class Enforcer:
             snapshot = snapshot._replace(chance=chance, elapsed_s=now_s - (self._before_s or now_s))
             self._before_s = now_s
             self._decide(snapshot, spec, now_s)
+            self._press(snapshot, spec, told or {}, now)
         return ""
 
     def applications(self, driver: Driver) -> tuple[HostApplication, ...]:
@@ -119,6 +126,20 @@ class Enforcer:
         with self._lock:
             self._ended = True
             return () if leaves else (*self._doers.clear(), *give_back(self._applier.executor))
+
+    def _press(self, snapshot: Snapshot, spec: Spec, told: Mapping[str, NodePod], now: float) -> None:
+        """Whom the node asks to have evicted, and what it is going to need."""
+        known = self._known
+        if self._asking is None:
+            self._asking = Asking(snapshot.now_s)
+        known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        if problem is not None:
+            known.refused = (*known.refused, problem)
+        if self._predicting is not None:
+            self._predicting.step(snapshot, told, now)
+            known.prod_reclaimable = self._predicting.reclaimable
+            if self._predicting.problem is not None:
+                known.refused = (*known.refused, self._predicting.problem)
 
     def _snapshot(
         self,
@@ -189,10 +210,12 @@ async def enforce_for_ever(
 ) -> None:
     """Enforce until cancelled, then give back, unless another process waits for the lock that is held."""
     interval_s = ctx.settings.enforce_interval_s
+    predicting = Predicting(known.node, ctx.settings.peaks_file, Rule(ctx.settings.peaks_cold_s))
+    await asyncio.to_thread(predicting.load, ctx.clock.now())
     meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
     disks = DiskReader(trees.sys.root) if isinstance(trees.sys, DiskTree) else None
     strategies = Round(STRATEGIES, installed_of(ctx.settings))
-    enforcer = Enforcer(applier, meter, known, strategies=strategies, doers=doers, disks=disks)
+    enforcer = Enforcer(applier, meter, known, strategies=strategies, doers=doers, disks=disks, predicting=predicting)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Spec | None = None
@@ -207,6 +230,7 @@ async def enforce_for_ever(
                 ctx.log.error("not everything can be held", problems=[str(each) for each in known.refused[:20]])
             was_refused = known.refused
     finally:
+        predicting.save()
         # A few small writes: done at once, so that nothing can come in between.
         for problem in enforcer.end(leaves=lock.is_awaited()):
             ctx.log.error("not everything could be given back", field=problem.field, problem=problem.message)

@@ -54,6 +54,7 @@ class Reconciler:
             windows=self.series.windows(),
             runtime_plugin=known.plugin(),
             strategies=dict(known.standing),
+            prod_reclaimable=known.prod_reclaimable,
         )
         measurement = replace(measurement, metrics=metrics)
         self.bucket.put(self.known.key, encode(metrics))

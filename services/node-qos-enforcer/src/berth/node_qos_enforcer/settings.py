@@ -48,6 +48,12 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     pods_file: Annotated[
         str, Meta(description="where is kept what is known of the node's pods, over restarts; empty: nowhere")
     ] = ""
+    peaks_file: Annotated[
+        str, Meta(description="where is kept what pods have used at their peaks, over restarts; empty: nowhere")
+    ] = ""
+    peaks_cold_s: Annotated[
+        float, Meta(ge=60, le=2_592_000, description="a pod known for no longer leaves nothing to lend, in seconds")
+    ] = 86_400.0
     journal_file: Annotated[
         str,
         Meta(description="where is kept what files had before, over restarts; empty: nowhere"),

@@ -33,6 +33,7 @@ from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
+from berth.node_qos_enforcer.pressing import press_for_ever
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
@@ -139,6 +140,7 @@ class Agent:
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
             ctx.spawn(read_for_ever(ctx, known, entries, pods_file), name="read-pods")
+            ctx.spawn(press_for_ever(ctx, known, entries), name="press")
         self._serve_who_asks_by_pod(ctx, known, inside, pods)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         if ctx.settings.nri_socket and ctx.settings.inventory_file:

@@ -13,7 +13,8 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.metrics import RuntimePlugin
+from berth.contracts.metrics import RuntimePlugin, Usage
+from berth.contracts.node_pressure import EvictionAsk
 from berth.contracts.node_report import NodeReport
 from berth.contracts.slo import NodePod, NodeSLO
 from berth.contracts.subjects import named_key
@@ -172,6 +173,8 @@ class KnownNode:
         self.uids: Iterable[str] | None = None
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict
+        self.asks: list[EvictionAsk] = []
+        self.prod_reclaimable: Usage | None = None
 
     @property
     def facts(self) -> NodeFacts:

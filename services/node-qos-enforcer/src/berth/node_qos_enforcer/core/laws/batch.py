@@ -11,13 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.names import BATCH_CPU, BATCH_MEMORY
+from berth.contracts.names import ANNOTATION_EXTENDED_RESOURCE_SPEC, BATCH_CPU, BATCH_MEMORY
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us, milli_to_shares
 from berth.resources.amounts import parse_amounts
 from berth.rules.bounded_json import annotation_field, read_json
 
-ANNOTATION: Final = "node.koordinator.sh/extended-resource-spec"
 CONTAINERS_MAX: Final = 256
 
 
@@ -47,8 +46,8 @@ class _Spec(msgspec.Struct, frozen=True):
 
 def read_spec(annotations: Mapping[str, str]) -> dict[str, Sizes] | Problem:
     """Batch resources by container, of a pod's annotation; empty: it has none. A Problem where it cannot be read."""
-    text = annotations.get(ANNOTATION)
-    field = annotation_field(ANNOTATION)
+    text = annotations.get(ANNOTATION_EXTENDED_RESOURCE_SPEC)
+    field = annotation_field(ANNOTATION_EXTENDED_RESOURCE_SPEC)
     if not text:
         return {}
     read = read_json(text, _Spec, field)
