@@ -21,6 +21,7 @@ from berth.rules.admission.classes import (
 from berth.rules.admission.devices import device_refusals, expand, mutate, validate
 from berth.rules.admission.draft import Draft
 from berth.rules.admission.extended_spec import extended_spec
+from berth.rules.admission.network_qos import network_problem
 from berth.rules.admission.node_amplification import amplify_status, has_changed
 from berth.rules.admission.node_selectors import matching, overlapping
 from berth.rules.admission.pod_protocol import changes, contradictions
@@ -183,3 +184,9 @@ def test_conflicts(case: Json) -> None:
     found = matching([selector_of(each) for each in given["selectors"]], given["nodeLabels"])
     assert found == expect["matching"]
     assert (len(found) > 1) is expect["conflict"]
+
+
+@pytest.mark.parametrize("case", cases("admission/network_qos_validity"))
+def test_network_requests(case: Json) -> None:
+    given = case["given"]
+    assert (network_problem(given["strategy"], given.get("totalBandwidth")) is None) is case["expect"]["valid"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from berth.rules.admission import (
+    config_map,
     devices,
     elastic_quotas,
     extended_spec,
@@ -60,6 +61,7 @@ DOORS: Final = {
         ),
     ),
     "/mutate-node-status": Door(gates.NODE_MUTATING, (Rule("amplification", node_amplification.run, _CHANGED),)),
+    "/validate-configmap": Door(gates.CONFIG_MAP_VALIDATING, (Rule("strategies", config_map.run, _WRITTEN),)),
     "/validate-node": Door(gates.NODE_VALIDATING, (Rule("strategies", node_conflicts.run, _CHANGED),)),
     "/mutate-reservation": Door(gates.RESERVATION_MUTATING, (Rule("profiles", reservations.run),)),
     f"/mutate-{_QUOTAS}": Door(gates.QUOTA_MUTATING, (Rule("defaults", elastic_quotas.defaulting),)),

@@ -55,6 +55,8 @@ class Refusal(NamedTuple):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What is answered. A refused request has no patch.
 
+    `is_message_json`: the message is an object with `reason` and `message`, as tools for ConfigMaps read it.
+
     `patch` are operations of a JSON patch (RFC 6902). `counts` say by name what was done (`profile`, `converted`, ...)
     and how often, for metrics. `problems` are what could not be used of the object, and is admitted all the same.
     """
@@ -64,6 +66,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     patch: tuple[Json, ...] = ()
     counts: Mapping[str, int] = {}
+    is_message_json: bool = False
 
     @property
     def is_allowed(self) -> bool:
@@ -73,7 +76,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The refusals as one text."""
-        return "; ".join(refusal.text for refusal in self.refusals)
+        text = "; ".join(refusal.text for refusal in self.refusals)
+        if self.is_message_json and self.refusals:
+            return msgspec.json.encode({"reason": self.refusals[0].rule, "message": text}).decode()
+        return text
 
 
 class Case:
@@ -90,6 +96,7 @@ class Case:
         self.warnings: list[str] = []
         self.problems: list[Problem] = []
         self.counts: Counter[str] = Counter()
+        self.is_message_json = False
 
     def refuse(self, rule: str, field: str, message: str) -> None:
         """Not admitted."""
@@ -117,6 +124,7 @@ class Case:
             problems=tuple(self.problems),
             patch=() if self.refusals else self.draft.patch(),
             counts=dict(self.counts),
+            is_message_json=self.is_message_json,
         )
 
 

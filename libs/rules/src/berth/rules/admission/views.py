@@ -58,4 +58,6 @@ class Views:
     """Names and labels of all nodes."""
     node_selectors: NodeSelectors = field(default_factory=NodeSelectors)
     """Of the strategies of nodes that are in force."""
+    strategy_names_required: bool = False
+    """Whether node strategies have to have names, each its own (`--node-strategy-name-need-check`)."""
     required_labels: RequiredLabels = field(default_factory=RequiredLabels)

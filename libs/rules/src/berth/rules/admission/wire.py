@@ -41,7 +41,13 @@ def write_answer(uid: str, answer: Answer) -> bytes:
         response["warnings"] = list(answer.warnings)
     if answer.refusals:
         # Who creates pods tells refusals apart by this: 403 is not tried again in place.
-        response["status"] = {"code": 403, "reason": "Forbidden", "message": answer.message}
+        causes = [{"reason": each.rule, "field": each.field, "message": each.message} for each in answer.refusals]
+        response["status"] = {
+            "code": 403,
+            "reason": "Forbidden",
+            "message": answer.message,
+            "details": {"causes": causes},
+        }
     elif answer.patch:
         try:
             patch = _ENCODER.encode(answer.patch)
