@@ -250,10 +250,10 @@ class Applier:
         try:
             if change.knob.kind == "folder":
                 self.executor.make(change.path)
-            elif change.knob.kind == "ids":
+                return None
+            if change.knob.kind == "ids":
                 return self._ids(change)
-            else:
-                self.executor.put(change.path, step.text)
+            self.executor.put(change.path, step.text)
             if step.is_last:
                 self._contests.wrote(change.path, (self.executor.read(change.path) or "").strip())
                 self._settled[change.ref] = change.value
