@@ -9,7 +9,8 @@ RUN = $(UV) run --frozen
 LINT = $(UV) run --frozen --group lint
 ARGS ?=
 TESTS ?= tests
-WORKERS ?= 2
+# One more than there are cores to count on: tests with real servers mostly wait for them.
+WORKERS ?= 3
 
 .PHONY: help
 help: ## list the targets
@@ -47,6 +48,7 @@ format: ## rewrite the code in its style
 contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissions from the contract; messages from each .proto
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
+	$(RUN) python tools/agent_components.py
 	$(LINT) python tools/protos.py
 
 .PHONY: bench

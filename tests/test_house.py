@@ -29,7 +29,7 @@ PACKAGES = sorted(
 )
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
 LAYERS = ["shell", "reconciler", "views", "core"]
-LAYERED = ["auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
+LAYERED = ["admission-webhook", "auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
 """Services that have these layers, and no module of another name beside them but those of `BESIDE`."""
 SPECIALISTS = {
     "placement-solver": {"pacing", "rounds", "views"},
@@ -37,10 +37,11 @@ SPECIALISTS = {
     "cluster-watcher": {"term", "reconciler"},
     "node-qos-enforcer": {"reconciler", "views"},
     "node-authenticator": set(),
+    "yarn-operator": {"resource_manager", "views"},
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
-INPUTS = {"auditor": {"lists"}, "quota-manager": {"hooks"}}
+INPUTS = {"admission-webhook": {"keys", "server"}, "auditor": {"lists"}, "quota-manager": {"hooks"}}
 """What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
@@ -213,7 +214,15 @@ def test_a_service_with_specialists_has_its_layers(service: str) -> None:
     folder = ROOT / f"services/{service}/src/berth/{service.replace('-', '_')}"
     modules = {path.name.removesuffix(".py") for path in folder.iterdir()}
     assert {"shell", "core", *SPECIALISTS[service]} <= modules
-    assert {"pacing", "term", "rounds", "wave_runner", "reconciler", "views"} & modules == SPECIALISTS[service]
+    assert {
+        "pacing",
+        "term",
+        "rounds",
+        "wave_runner",
+        "reconciler",
+        "resource_manager",
+        "views",
+    } & modules == SPECIALISTS[service]
 
 
 def test_the_layers_are_contracts_of_the_linter() -> None:

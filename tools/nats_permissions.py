@@ -70,6 +70,7 @@ PARTS = {
         leases=("reservation-manager",),
     ),
     "slo-manager": Part(follows=(buckets.STATE, buckets.METRICS), owns=(buckets.SLO,), leases=("slo-manager",)),
+    "yarn-operator": Part(follows=(buckets.STATE, buckets.SLO), leases=("yarn-operator",)),
     "placement-solver": Part(
         follows=(
             buckets.STATE,
@@ -85,6 +86,7 @@ PARTS = {
         commits=True,
         makes_topology=True,
     ),
+    "admission-webhook": Part(follows=(buckets.STATE, buckets.LEASE), leases=("admission-webhook", "certificate.*")),
     "auditor": Part(follows=(buckets.LEDGER, buckets.QUOTA), leases=("auditor",)),
     "node-authenticator": Part(authenticates=True),
     agents.AGENT: Part(

@@ -32,7 +32,7 @@ def resolve(folder: Path) -> Iterator[Json]:
         if target.is_dir():
             yield from resolve(target)
         else:
-            yield from (each for each in yaml.safe_load_all(target.read_text()) if each)
+            yield from (each for each in yaml.load_all(target.read_text(), yaml.CSafeLoader) if each)
 
 
 def built(overlay: str) -> list[Json]:
@@ -44,10 +44,11 @@ def built(overlay: str) -> list[Json]:
     command = [kubectl, verb, str(K8S / "overlays" / overlay)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
 
-OBJECTS = list(resolve(K8S / "overlays/single-node"))
+OBJECTS = [each for part in ("overlays/single-node", "components/yarn") for each in resolve(K8S / part)]
+"""The smallest overlay, and what is optional."""
 WORKLOADS = [each for each in OBJECTS if each["kind"] in RUNNING]
 CRDS: dict[str, Json] = {path.stem: json.loads(path.read_text()) for path in (K8S / "crds").glob("*.json")}
 

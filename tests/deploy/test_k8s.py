@@ -18,6 +18,7 @@ from tests.deploy.manifests import (
     name_of,
     of_kind,
     pod_of,
+    resolve,
     workload_named,
 )
 
@@ -60,6 +61,7 @@ def test_production_has_two_of_everything_and_three_of_the_bus(house: Any) -> No
     objects = built("production")
     copies = {name_of(each): each["spec"]["replicas"] for each in objects if "replicas" in each.get("spec", {})}
     deployed = {name_of(each) for each in of_kind("Deployment")}
+    deployed -= {name_of(each) for each in resolve(K8S / "components/yarn")}
     assert copies == dict.fromkeys(deployed, 2) | {"nats": 3}
     budgets = {name_of(each) for each in objects if each["kind"] == "PodDisruptionBudget"}
     assert budgets == deployed | {"nats"}
@@ -98,8 +100,9 @@ def test_every_variable_is_a_setting_of_its_service(house: Any) -> None:
         settings = load_settings(house.settings(name), {**(common if takes_common else {}), **environment})
         assert settings.nats_user == name
         assert settings.http_host == "0.0.0.0"  # probes come from outside the pod
-        (port,) = container["ports"]
-        assert settings.http_port == port["containerPort"]
+        ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+        assert ports.pop("http") == settings.http_port
+        assert ports == ({"webhook": settings.webhook_port} if name == "admission-webhook" else {})
         assert settings.nats_url == "tls://nats.berth-system.svc:4222"
         (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "bus"]
         sources = next(each for each in pod_of(workload)["volumes"] if each["name"] == "bus")["projected"]["sources"]

@@ -12,8 +12,10 @@ import yaml
 from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, resolve
 
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
-from berth.cluster_writer.commands import APPLICABLE, WRITABLE
+from berth.cluster_watcher.kinds import WEBHOOKS as WATCHED_WEBHOOKS
+from berth.cluster_writer.commands import APPLICABLE, WEBHOOKS, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
+from berth.contracts import names
 from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
@@ -42,12 +44,30 @@ def key(resource: Resource, subresource: str = "") -> tuple[str, str]:
 
 
 def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
-    wanted = {key(kind.resource): {"list", "watch"} for kind in (*KINDS, CONFIG_MAPS)}
+    wanted = {key(kind.resource): {"list", "watch"} for kind in (*KINDS, CONFIG_MAPS, *WATCHED_WEBHOOKS)}
     assert rules_of("cluster-watcher") == wanted
     rules = [rule for role in of_kind("ClusterRole") for rule in role["rules"] if "configmaps" in rule["resources"]]
     assert [rule["resourceNames"] for rule in rules] == [
         [CONFIG_MAP.partition("/")[2], "scheduler-config", NPU_TEMPLATES.partition("/")[2]]
     ]  # others of the cluster are none of our business
+
+
+def test_nobody_touches_webhooks_of_others() -> None:
+    rules = [
+        (name_of(role), rule)
+        for role in of_kind("ClusterRole")
+        for rule in role["rules"]
+        if "admissionregistration.k8s.io" in rule["apiGroups"]
+    ]
+    assert {name: set(rule["verbs"]) for name, rule in rules} == {
+        "berth-cluster-watcher": {"list", "watch"},
+        "berth-cluster-writer": {"patch"},
+    }
+    assert all(rule["resourceNames"] == [names.WEBHOOKS] for _, rule in rules)
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    made = [each for each in OBJECTS if each["kind"] in kinds]
+    assert [name_of(each) for each in made] == [names.WEBHOOKS] * 2
+    assert not any(each.get("webhooks") for each in made), "they ship with no entries: cluster-writer writes them"
 
 
 def test_the_writer_has_the_rights_for_what_it_calls() -> None:
@@ -63,6 +83,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
         key(resources.PERSISTENT_VOLUME_CLAIMS): {"patch"},
         key(resources.LEASES): {"create", "get", "patch"},
         key(resources.RESERVATIONS, "status"): {"patch"},
+        **{key(resource): {"patch"} for resource in WEBHOOKS.values()},
     }
     for resource in WRITABLE.values():
         if resource != resources.RESERVATION_SCHEDULES:  # of which the status alone is written
@@ -148,11 +169,14 @@ def test_tokens_are_mounted_where_they_are_used() -> None:
         assert any(name_of(each) == account for each in of_kind("ServiceAccount"))
 
 
+def the_guard() -> Json:
+    return next(each for each in of_kind("ValidatingAdmissionPolicy") if name_of(each) == "berth-notes")
+
+
 def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
-    from berth.contracts import names
     from berth.rules.records.binds import names_of_records
 
-    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    policy = the_guard()
     (condition,) = policy["spec"]["matchConditions"]
     assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
     ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
@@ -161,18 +185,19 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
     assert "variables.allocations.all(" in allocations
     (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
-    theirs = [each for each in names_of_records() if not each.startswith(f"{prefix}/")]
+    # A webhook writes that one at creation, in the name of whoever creates the pod; the bind writes over it.
+    at_creation = {names.ANNOTATION_EXTENDED_RESOURCE_SPEC}
+    theirs = [each for each in names_of_records() if not each.startswith(f"{prefix}/") and each not in at_creation]
     assert all(f"'{each}'" in listed for each in theirs), "every annotation that a bind writes"
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 
 def test_the_guard_names_what_device_plugins_are_told() -> None:
-    from berth.contracts import names
     from berth.vendors.handing_off import hand_off
     from berth.vendors.registry import REGISTRY
     from berth.vendors.vendor import Bind, Given, HandOff
 
-    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    policy = the_guard()
     variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
     amounts = {names.GPU_CORE: 100, names.GPU_MEMORY: 1 << 30}
     given = (Given(kind="gpu", minor=0, id="card-0", amounts=amounts),)
@@ -192,6 +217,6 @@ def test_the_guard_names_what_device_plugins_are_told() -> None:
 
 def test_the_guard_lets_nobody_prepare_pods_for_being_of_a_namespace() -> None:
     """Controllers that make pods of users' templates have their accounts in kube-system."""
-    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    policy = the_guard()
     (prepares,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "prepares")
     assert re.findall(r"startsWith\('([^']*)'\)", prepares) == ["system:node:"]

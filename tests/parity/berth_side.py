@@ -29,6 +29,7 @@ from berth.placement_solver.core.plan import Candidate, Refusal
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.preempting import Preempting, by_itself
+from berth.placement_solver.verified import VerifiedSolver
 from berth.rules.eviction_notes import Nominated, nomination_note
 
 SCHEDULER: Final = "default-scheduler"
@@ -77,7 +78,8 @@ class BerthSide:
     def __init__(self, objects: Iterable[Manifest]) -> None:
         self._view = ClusterView([SCHEDULER], "solver")
         self._view.configuration.read(CONFIGURATION)
-        self._preempting = Preempting(self._view, Verifier(self._view), Random(1))
+        verifier = Verifier(self._view)
+        self._preempting = Preempting(self._view, verifier, VerifiedSolver(self._view, verifier), Random(1))
         self._version = 0
         for each in objects:
             self.show(each)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from berth import contracts
-from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
+from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, WEBHOOKS
 from berth.contracts import buckets, command, event, ledger, state, subjects
 from berth.contracts.base import Message, Part
 from berth.contracts.catalogue import CHANNELS, Channel
@@ -36,7 +36,9 @@ def subclasses(kind: type) -> Iterator[type]:
 
 
 def of_contract(kind: type) -> list[type]:
-    return [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    """In an order that is the same in every worker, whatever each has imported first."""
+    found = [each for each in subclasses(kind) if each.__module__.startswith("berth.contracts.")]
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
 
 
 STRUCTS = [each for each in of_contract(msgspec.Struct) if each not in (Message, Part, View)]
@@ -78,6 +80,9 @@ BUILT = {
             "csinode",
             "csidriver",
             "volumeattachment",
+            "clustercolocationprofile",
+            "mutatingwebhookconfiguration",
+            "validatingwebhookconfiguration",
         )
     },
     "report.<name>": subjects.named_key("report", "NAME"),
@@ -211,7 +216,7 @@ def test_a_union_holds_all_that_travels_in_its_place(union: object, place: str) 
     assert set(union.__args__) == {channel.message for channel in CHANNELS if channel.place == place}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, CONFIG_MAPS], ids=lambda kind: kind.prefix)
+@pytest.mark.parametrize("kind", [*KINDS, CONFIG_MAPS, *WEBHOOKS], ids=lambda kind: kind.prefix)
 def test_the_watcher_writes_each_kind_where_the_catalogue_says(kind: object) -> None:
     (channel,) = [each for each in CHANNELS if each.message is kind.message]  # type: ignore[attr-defined]
     names = re.findall("<([a-z]+)>", channel.pattern)
@@ -221,7 +226,7 @@ def test_the_watcher_writes_each_kind_where_the_catalogue_says(kind: object) -> 
 
 def test_the_watcher_writes_every_message_of_state() -> None:
     listed = {channel.message for channel in CHANNELS if channel.place == buckets.STATE}
-    assert listed == {kind.message for kind in (*KINDS, CONFIG_MAPS)} | {state.Synced}
+    assert listed == {kind.message for kind in (*KINDS, CONFIG_MAPS, *WEBHOOKS)} | {state.Synced}
 
 
 # --- what the services' sources say --------------------------------------------------------------------------------

@@ -16,7 +16,11 @@ CONSTANTS: dict[str, str] = {
 PREFIXES = {name: value for name, value in CONSTANTS.items() if name.endswith("_PREFIX")}
 FULL = {name: value for name, value in CONSTANTS.items() if name not in PREFIXES}
 METADATA = {name: value for name, value in FULL.items() if name.startswith(("LABEL_", "ANNOTATION_"))}
-RESOURCES = {name: value for name, value in FULL.items() if name not in METADATA and name != "SCHEDULER_NAME"}
+RESOURCES = {
+    name: value
+    for name, value in FULL.items()
+    if name not in METADATA and name not in ("SCHEDULER_NAME", "WEBHOOKS", "SLO_CONFIG_MAP_TYPE")
+}
 OWN = "scheduling.berth.sh/"
 DOMAINS = (
     "berth.sh",
@@ -27,6 +31,7 @@ DOMAINS = (
     "amd.com",
     "dcu.com",
     "huawei.com",
+    "hadoop.apache.org",
 )
 QUALIFIED = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 """A qualified name of Kubernetes."""

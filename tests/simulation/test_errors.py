@@ -81,6 +81,12 @@ def test_a_plan_that_was_rejected_is_named_so() -> None:
     assert odd_errors([told("the verifier rejected a plan: capacity")])[0].startswith("I14 rejected by the verifier: ")
 
 
+def test_a_plugin_that_raises_is_a_failure_that_no_fault_explains() -> None:
+    entry = told("a plugin raised: whoever it was asked about waits; please report this")
+    assert is_odd(entry, [API_AWAY, CUT])
+    assert odd_errors([entry])[0].startswith("failure: ")
+
+
 DEAD = "writer: dead letter: cmd.refuse: delivered 9 times"
 REFUSED = "writer: dead letter: cmd.refuse: RetryLaterError after 8 deliveries"
 NOT_STORED = "writer: dead letter not stored, trying again: no answer"

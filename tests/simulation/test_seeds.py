@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from tests.simulation import tally as tallies
+from tests.simulation.laws import LAWS
 from tests.simulation.planted import run_profiles
 from tests.simulation.profiles import SPECIAL, kind_of
-from tests.simulation.run import run_seed
+from tests.simulation.run import Outcome, run_seed
 
 from berth.placement_solver.core.verify.verifier import Verifier
 
 ROOT = Path(__file__).parents[2]
-FIXED = (102, 107)
-"""An ordinary seed and one of a special kind, beside those below."""
+ORDINARY, SPECIAL_KIND = 41, 107
+"""One seed of each, beside those below."""
 FOUND = {
     6: "the ledger was lost again before the new epoch had been read: cluster-writer waited for it for ever",
     13: "a delivery came in while a reader compared histories after a reconnect: the service ended",
@@ -30,18 +31,45 @@ beside the code, too."""
 OTHER_INTERPRETER = """
 from tests.simulation.planted import run_profiles
 from tests.simulation.run import run_seed
-for seed, profile in ((42, run_profiles.SHORT), (41, None)):
+for seed, profile in ((42, run_profiles.API_TROUBLE), (SEED, None)):
     found = run_seed(seed, profile=profile)
     print(found.digest, found.trail)
-"""
+""".replace("SEED", str(ORDINARY))
 
 
-@pytest.mark.parametrize("seed", [*FIXED, *FOUND])
+@cache
+def once(seed: int) -> Outcome:
+    """A run that several tests look at."""
+    return run_seed(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*FOUND, SPECIAL_KIND, ORDINARY])
 def test_every_promise_is_kept(seed: int) -> None:
-    found = run_seed(seed)
+    found = once(seed)
     assert not found.violations, "\n".join([found.summary(), *found.violations, *found.trace])
     assert found.simulated_s >= 300
     assert found.facts["binds"] > 20
+
+
+@pytest.mark.slow
+def test_a_run_counts_what_is_judged_at_its_end() -> None:
+    counted = {law for law, times in once(ORDINARY).applied.judged.items() if times}
+    assert counted >= {"L1", "I8", "I14", "I1c", "I1d", "I7", "L2", "endings"}
+    assert counted <= LAWS.keys()
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_run_in_any_order_and_interpreter() -> None:
+    """Here it is run after whatever this process did before, elsewhere after another seed."""
+    here = once(ORDINARY)
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    other = subprocess.run(
+        [sys.executable, "-c", OTHER_INTERPRETER], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    another, again = (line.split() for line in other.stdout.splitlines())
+    assert again == [here.digest, here.trail]
+    assert another[0] != here.digest
 
 
 def test_a_plan_that_the_verifier_rejects_is_a_broken_promise() -> None:
@@ -55,18 +83,6 @@ def test_every_fourth_seed_dwells_on_something_for_as_long_as_the_others() -> No
     assert sum(1 for name, _ in kinds if not name) == 3 * len(SPECIAL)
     assert {name for name, _ in kinds} == {"", *SPECIAL}
     assert all(profile.whole_s >= 300.0 for _, profile in kinds)
-
-
-def test_the_same_seed_gives_the_same_run_in_any_order_and_interpreter() -> None:
-    """Here it is run after whatever this process did before, elsewhere after another seed."""
-    here = run_seed(41)
-    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
-    other = subprocess.run(
-        [sys.executable, "-c", OTHER_INTERPRETER], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    another, again = (line.split() for line in other.stdout.splitlines())
-    assert again == [here.digest, here.trail]
-    assert another[0] != here.digest
 
 
 def test_a_tally_counts_seeds_in_order_and_survives_a_stop(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class NothingWritten:
 class EmptyBus:
     """A bus whose buckets are empty."""
 
-    def follow(self, bucket: str, sink: Sink) -> NothingWritten:
+    def follow(self, bucket: str, sink: Sink, *, keys: str) -> NothingWritten:
         return NothingWritten()
 
 
@@ -67,7 +67,7 @@ class Behind(NothingWritten):
 class BusBehind:
     """A bus of which one server is behind."""
 
-    def follow(self, bucket: str, sink: Sink) -> Behind:
+    def follow(self, bucket: str, sink: Sink, *, keys: str) -> Behind:
         return Behind(sink)
 
 

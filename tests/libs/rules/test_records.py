@@ -13,7 +13,7 @@ from msgspec import structs
 from berth.contracts import names
 from berth.contracts.grants import COUNT, CPU, VF, ZONE, device, function, one
 from berth.contracts.ledger import Grant, Loan
-from berth.contracts.state import Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
+from berth.contracts.state import BatchContainer, Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
 from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.records import registry
 from berth.rules.records.binds import annotations_of, names_of_records, written_over
@@ -336,6 +336,10 @@ BOUND = Bound(
     template=PodTemplate(
         requests={names.GPU_CORE: 150},
         device_containers=[DeviceContainer(name="a", requests={names.GPU_CORE: 150}), DeviceContainer(name="b")],
+        batch_containers=[
+            BatchContainer(name="b", requests={names.BATCH_CPU: 500}, limits={names.BATCH_CPU: 1000}),
+            BatchContainer(name="c", limits={names.BATCH_MEMORY: 4096}),
+        ],
     ),
 )
 
@@ -350,6 +354,12 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
         ]
     }
     assert json.loads(written[names.ANNOTATION_CONTAINER_DEVICES]).keys() == {"a"}
+    assert json.loads(written[names.ANNOTATION_EXTENDED_RESOURCE_SPEC]) == {
+        "containers": {
+            "b": {"limits": {names.BATCH_CPU: "1000"}, "requests": {names.BATCH_CPU: "500"}},
+            "c": {"limits": {names.BATCH_MEMORY: "4096"}},
+        }
+    }
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
     assert registry.BORROWED.read(written) == BOUND.loans

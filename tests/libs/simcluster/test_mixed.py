@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
@@ -22,11 +23,15 @@ from berth.simcluster.generate.mixed import LABEL_SHAPE, MACHINES, SHAPES, Mixed
 from berth.simcluster.manifests import load
 from berth.vendors.registry import REGISTRY
 
-MADE = generate_mixed(MixedShape(), seed=3)
+
+@cache
+def large() -> Any:
+    """As many nodes and pods as it makes where nobody says how many."""
+    return generate_mixed(MixedShape(), seed=3)
 
 
-def of(kind: str, made: Any = MADE) -> dict[str, Any]:
-    return {each["metadata"]["name"]: each for each in made.cluster if each["kind"] == kind}
+def of(kind: str, made: Any = None) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each for each in (made or large()).cluster if each["kind"] == kind}
 
 
 def test_the_same_seed_makes_the_same() -> None:
@@ -90,15 +95,15 @@ def test_the_rules_read_every_topology() -> None:
 
 
 def test_pods_are_as_many_as_asked_for_and_of_every_shape() -> None:
-    assert len(MADE.pods) == 10_000
-    assert len({pod["metadata"]["name"] for pod in MADE.pods}) == 10_000
-    counts = Counter(pod["metadata"]["labels"][LABEL_SHAPE] for pod in MADE.pods)
+    assert len(large().pods) == 10_000
+    assert len({pod["metadata"]["name"] for pod in large().pods}) == 10_000
+    counts = Counter(pod["metadata"]["labels"][LABEL_SHAPE] for pod in large().pods)
     assert counts == {shape.name: 10 * shape.weight for shape in SHAPES}
 
 
 def test_every_request_for_devices_is_one_that_is_accepted() -> None:
     kinds = set()
-    for pod in MADE.pods:
+    for pod in large().pods:
         amounts, problems = parse_amounts(pod["spec"]["containers"][0]["resources"]["requests"], "requests")
         assert problems == []
         asked = device_requests(amounts)
@@ -109,19 +114,19 @@ def test_every_request_for_devices_is_one_that_is_accepted() -> None:
 
 def test_who_selects_machines_finds_some() -> None:
     nodes = [each["metadata"]["labels"] for each in of("Node").values()]
-    for pod in MADE.pods:
+    for pod in large().pods:
         selector = pod["spec"].get("nodeSelector", {})
         assert any(selector.items() <= labels.items() for labels in nodes)
 
 
 def test_gangs_are_whole_and_reservations_have_their_owner() -> None:
-    groups = {each["metadata"]["name"]: each for each in MADE.ahead if each["kind"] == "PodGroup"}
-    reservations = {each["metadata"]["name"] for each in MADE.ahead if each["kind"] == "Reservation"}
-    members = Counter(pod["metadata"]["labels"].get("pod-group.scheduling.sigs.k8s.io") for pod in MADE.pods)
+    groups = {each["metadata"]["name"]: each for each in large().ahead if each["kind"] == "PodGroup"}
+    reservations = {each["metadata"]["name"] for each in large().ahead if each["kind"] == "Reservation"}
+    members = Counter(pod["metadata"]["labels"].get("pod-group.scheduling.sigs.k8s.io") for pod in large().pods)
     assert {name: each["spec"]["minMember"] for name, each in groups.items()} == {
         name: count for name, count in members.items() if name
     }
-    owners = {pod["metadata"]["labels"].get("sim.berth.sh/reservation") for pod in MADE.pods} - {None}
+    owners = {pod["metadata"]["labels"].get("sim.berth.sh/reservation") for pod in large().pods} - {None}
     assert owners == reservations
     assert len(groups) > 10
     assert len(owners) > 10

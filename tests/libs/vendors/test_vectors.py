@@ -13,7 +13,6 @@ from berth.contracts.base import Problem
 from berth.resources.amounts import parse_amounts
 from berth.testing.vectors import cases
 from berth.vendors import pci
-from berth.vendors.admission import mutate, validate
 from berth.vendors.device_files import FOLDER, read_file
 from berth.vendors.devices import FoundDevice, Place
 from berth.vendors.discovery import discover
@@ -188,20 +187,3 @@ def test_gpu_env(case: dict[str, Any]) -> None:
     assert isinstance(edits, Edits)
     assert edits.env == expect["env"]
     assert [[m.source, m.destination] for m in edits.mounts] == expect["mounts"]
-
-
-@pytest.mark.parametrize("case", cases("devices/admission_mutation"))
-def test_admission_mutation(case: dict[str, Any]) -> None:
-    requests = case["given"]["requests"]
-    admitted = mutate(requests, requests)
-    assert not isinstance(admitted, Problem)
-    assert admitted.requests == admitted.limits == case["expect"]["requests"]
-
-
-@pytest.mark.parametrize("case", cases("devices/admission_validation"))
-def test_admission_validation(case: dict[str, Any]) -> None:
-    given, expect = case["given"], case["expect"]
-    refusal = validate(given["requests"], enabled=given["gateEnabled"])
-    assert (refusal is None) is expect["allowed"]
-    if refusal is not None:
-        assert expect.get("reason", "") in refusal.message

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from berth.cluster_watcher.core.published_view import PublishedView
-from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, Kind, scopes
+from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, WEBHOOKS, Kind, scopes
 from berth.cluster_watcher.outbox import WAITING_MAX, Absent, Gone, Nothing, Outbox, Put
 from berth.cluster_watcher.reconciler import ABSENT_AFTER_S, Reconciler
 from berth.cluster_watcher.settings import Settings
@@ -125,7 +125,7 @@ def test_a_single_config_map_is_a_scope_of_its_own() -> None:
     assert scope.selection.field_selector == "metadata.name=x.y"
     assert scope.covers("configmap.kube-system.x_y")
     assert not scope.covers("configmap.kube-system.z")
-    assert len({each.name for each in scopes([])}) == len(KINDS)
+    assert len({each.name for each in scopes([])}) == len(KINDS) + len(WEBHOOKS)
 
 
 @pytest.mark.parametrize("value", ["x", "/x", "x/", "a/b/c"])

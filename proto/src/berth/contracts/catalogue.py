@@ -59,6 +59,8 @@ _RESERVATION = "reservation-manager"
 _SLO = "slo-manager"
 _AGENT = "node-qos-enforcer"
 _AUDITOR = "auditor"
+_YARN = "yarn-operator"
+_WEBHOOK = "admission-webhook"
 _EVT = f"{PREFIX}.evt"
 _CMD = f"{PREFIX}.cmd"
 _SVC = f"{PREFIX}.svc"
@@ -91,6 +93,9 @@ CHANNELS = (
     Channel(state.ClusterNetworkTopology, buckets.STATE, "clusternetworktopology.<name>", _WATCHER),
     Channel(state.NodeMetric, buckets.STATE, "nodemetric.<name>", _WATCHER),
     Channel(state.NodeSLO, buckets.STATE, "nodeslo.<name>", _WATCHER),
+    Channel(state.ClusterColocationProfile, buckets.STATE, "clustercolocationprofile.<name>", _WATCHER),
+    Channel(state.MutatingWebhookConfiguration, buckets.STATE, "mutatingwebhookconfiguration.<name>", _WATCHER),
+    Channel(state.ValidatingWebhookConfiguration, buckets.STATE, "validatingwebhookconfiguration.<name>", _WATCHER),
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),
     Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
     Channel(topology.NodeTopology, buckets.INVENTORY, "topology.<name>", _INVENTORY),
@@ -112,6 +117,7 @@ CHANNELS = (
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
     Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
     Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _SLO),
+    Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _YARN),
     Channel(command.OfferNode, buckets.COMMANDS, f"{_CMD}.offer.nodes.<name>", _SLO),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotaprofiles.<namespace>.<name>", _QUOTA),
@@ -129,6 +135,7 @@ CHANNELS = (
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.clusternetworktopologies.<name>", _INVENTORY),
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.devices.<name>", _INVENTORY),
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.reservations.<name>", _RESERVATION),
+    Channel(command.ConfigureWebhooks, buckets.COMMANDS, f"{_CMD}.configure.webhooks.<kind>", _WEBHOOK),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.pods.<namespace>.<name>", _SOLVER),
     Channel(command.ReportPod, buckets.COMMANDS, f"{_CMD}.report.pods.<namespace>.<name>", _INVENTORY),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", _SLO),
@@ -160,6 +167,7 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.noderesourcetopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clusternetworktopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.configmaps.<namespace>.<name>", _SLO),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.clustercolocationprofiles.<name>", _WEBHOOK),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.found.<promise>.<id>", _AUDITOR),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),

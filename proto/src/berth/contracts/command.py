@@ -23,12 +23,15 @@ class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
 class AnnotateNode(Message, frozen=True, kw_only=True, tag="node.annotate.v1"):
     """Set annotations of a node; a value of None removes. Only those that cluster-writer lists for this are written.
 
-    Apart from `PatchNode`, so that who may send it changes neither what a node offers nor its labels.
+    Apart from `PatchNode`, so that who may send it changes neither what a node offers nor its labels. `expects` guards:
+    where the node says something else of one of these (None: it has no such annotation), nothing is written, since the
+    asker sees the newer node and asks again.
     """
 
     name: str
     uid: str
     annotations: dict[str, str | None] = {}
+    expects: dict[str, str | None] = {}
 
 
 class OfferNode(Message, frozen=True, kw_only=True, tag="node.offer.v1"):
@@ -96,6 +99,35 @@ class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):
     version: str = ""
 
 
+class WebhookEntry(Part, frozen=True, kw_only=True):
+    """What of the API server's requests one webhook is called for.
+
+    `door` names path and kind of request (`berth.rules.webhooks`). The selectors are label selectors as Kubernetes
+    writes them, `conditions` CEL expressions by name, all of which have to hold.
+    """
+
+    name: str
+    door: str
+    namespace_selector: dict[str, Any] = {}
+    object_selector: dict[str, Any] = {}
+    conditions: dict[str, str] = {}
+
+
+class ConfigureWebhooks(Message, frozen=True, kw_only=True, tag="webhooks.configure.v1"):
+    """Have Berth's configuration of this kind (`mutating` or `validating`) hold these entries and no others.
+
+    cluster-writer alone says where they lead, that they may fail, and which namespaces are left out. `ca_bundle`: what
+    the replicas are checked by (PEM). `uid` and `version` are those of the object that the asker saw: one that has
+    changed since then is left alone, and asked for again.
+    """
+
+    kind: str
+    uid: str
+    version: str
+    entries: list[WebhookEntry] = []
+    ca_bundle: str = ""
+
+
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
     """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message."""
 
@@ -150,5 +182,14 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
 
 
 Command = (
-    PatchNode | AnnotateNode | OfferNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod
+    PatchNode
+    | AnnotateNode
+    | OfferNode
+    | PatchObject
+    | ApplyObject
+    | DeleteObject
+    | ConfigureWebhooks
+    | RefusePod
+    | ReportPod
+    | EvictPod
 )

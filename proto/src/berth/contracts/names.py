@@ -53,6 +53,11 @@ ANNOTATION_WINDOW = "scheduling.berth.sh/window"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 """Device, NodeResourceTopology, Reservation: who writes it; cluster-writer changes those of Berth alone."""
 
+WEBHOOKS = "berth-admission"
+"""MutatingWebhookConfiguration, ValidatingWebhookConfiguration: the name of Berth's."""
+NAMESPACES_OF_BERTH = ("berth-system", "berth-nodes")
+"""Where Berth itself runs; admission leaves these alone, and kube-system."""
+
 # --- QoS and priority (Koordinator) ----------------------------------------------------------------------------------
 
 LABEL_QOS = "koordinator.sh/qosClass"
@@ -61,6 +66,21 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 """Pod: its priority class of the protocol (koord-prod, koord-mid, koord-batch, koord-free)."""
 LABEL_PRIORITY = "koordinator.sh/priority"
 """Pod, Reservation: sub-priority, an integer as text."""
+ANNOTATION_PROFILES = "scheduling.berth.sh/profiles"
+"""Pod, written at its creation: the ClusterColocationProfiles that were applied to it, and what they found, JSON."""
+ANNOTATION_KEEP_RESOURCES = "config.koordinator.sh/skip-update-resources"
+"""ClusterColocationProfile: it leaves cpu and memory of pods as they are, whatever the value."""
+LABEL_SKIP_REQUIRED_LABELS = "pod.koordinator.sh/skip-enhanced-validation"
+"""Pod: `true` spares it the check of labels that the cluster requires."""
+
+# --- admission ------------------------------------------------------------------------------------------------------
+
+LABEL_MUTATING_UPDATE = "pod.koordinator.sh/mutating-update"
+"""Pod: `true` has admission look at its changes, too."""
+LABEL_CONFIG_MAP_TYPE = "koordinator.sh/configmap-type"
+"""ConfigMap: which one of Koordinator's it is."""
+SLO_CONFIG_MAP_TYPE = "slo-controller-config"
+"""What that label says of the ConfigMap of strategies."""
 
 # --- what pods ask of their node (Koordinator) -----------------------------------------------------------------------
 
@@ -80,6 +100,8 @@ ANNOTATION_OOM_SCORE = "koordinator.sh/oom-score-adj"
 """Pod: the OOM score of its containers, an integer as text."""
 ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
 """Pod: OOM scores by container, JSON. They go before that of the pod."""
+LABEL_LOW_OOM_SCORES = "qos.berth.sh/low-oom-scores"
+"""Namespace: `true` lets its pods have OOM scores below those that kubelet gives, so that others die before them."""
 
 # --- who is made to leave --------------------------------------------------------------------------------------------
 
@@ -379,6 +401,14 @@ ANNOTATION_ORIGIN_ALLOCATABLE = "node.koordinator.sh/originExtendedAllocatable"
 """Node: what it lends to batch work before third parties have taken their part, JSON."""
 ANNOTATION_THIRD_PARTY_ALLOCATIONS = "node.koordinator.sh/thirdPartyAllocations"
 """Node: what other frameworks (YARN) have taken of it, JSON."""
+LABEL_COMPONENT = "app.kubernetes.io/component"
+"""Pod: which part of its application it is; `node-manager` for a NodeManager of YARN."""
+ANNOTATION_YARN_NODE_ID = "yarn.hadoop.apache.org/node-id"
+"""Pod: the id of its NodeManager, host and port."""
+ANNOTATION_YARN_CLUSTER_ID = "yarn.hadoop.apache.org/cluster-id"
+"""Pod: the YARN cluster of its NodeManager."""
+ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
+"""Pod: what each container has of batch resources, JSON; written at its creation and, over that, at the bind."""
 LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
 """What a node lends: worked out from what others leave, and less tomorrow than today."""
 
@@ -396,5 +426,6 @@ READ_PREFIXES = (
     "internal.scheduling.koordinator.sh/",
     "pod-group.scheduling.sigs.k8s.io",
     "slo.koordinator.sh/",
+    "yarn.hadoop.apache.org/",
 )
 """Prefixes of the annotations that Berth reads; others stay in Kubernetes."""

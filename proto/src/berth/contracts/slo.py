@@ -70,7 +70,8 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     `revision` grows with each change of an amount. `origin` are batch resources before third parties have taken theirs,
     `taken` what those have. `strategy` is the node strategy that won, `reporter` whose report counts (`agent`: Berth's,
     `koordlet`), `reported_at` when it arrived, unix seconds. `written` is what the node was last asked to show, a
-    resource that is missing to have none of, at `written_at`, unix seconds; 0: never.
+    resource that is missing to have none of, at `written_at`, unix seconds; 0: never. `parties` are the revisions of
+    the entries by which third parties have theirs, for those that name one.
     """
 
     node: str
@@ -87,6 +88,7 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     written: dict[str, Integer] = {}
     written_at: float = 0.0
     problems: list[Problem] = []
+    parties: dict[str, Integer] = {}
 
 
 class PodEviction(Part, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
     sizes are known. `labels` and `annotations` are those that an agent heeds. `priority` None: the pod has none.
     `priority_class` is the protocol's, `workload` the owner, `Kind/namespace/name`, empty without one. `left` is when
     the pod was gone, unix seconds, 0 while it is there: what was evicted for the node's sake stays for an hour, as the
-    record of why.
+    record of why. `low_oom_scores`: its namespace lets it have OOM scores below those that kubelet gives.
     """
 
     node: str
@@ -146,3 +148,4 @@ class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
     workload: str = ""
     eviction: PodEviction | None = None
     left: float = 0.0
+    low_oom_scores: bool = False

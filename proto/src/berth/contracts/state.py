@@ -62,6 +62,14 @@ class DeviceContainer(Part, frozen=True, kw_only=True):
     requests: Amounts = {}
 
 
+class BatchContainer(Part, frozen=True, kw_only=True):
+    """A container of a pod, and what it asks for of batch resources (init containers are none)."""
+
+    name: str
+    requests: Amounts = {}
+    limits: Amounts = {}
+
+
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
@@ -74,7 +82,7 @@ class PodTemplate(Part, frozen=True, kw_only=True):
     and init containers, in order, where one of several asks for devices; else none. `priority` is the object's, or the
     `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths of further
     fields that limit placement and are not carried here (`spec.resourceClaims`, ...): a placer that does not know a
-    path has to refuse the pod by that name.
+    path has to refuse the pod by that name. `batch_containers` are the containers that ask for batch resources.
     """
 
     requests: Amounts = {}
@@ -98,6 +106,7 @@ class PodTemplate(Part, frozen=True, kw_only=True):
     constraints: list[str] = []
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    batch_containers: list[BatchContainer] = []
 
 
 class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
@@ -595,6 +604,44 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.seen.v1"):
     version: Integer
     revision: Integer = 0
     owner_uid: str = ""
+
+
+class ClusterColocationProfile(Message, frozen=True, kw_only=True, tag="clustercolocationprofile.seen.v1"):
+    """A ClusterColocationProfile: how pods that it selects are changed when they are created. `spec` is kept as read,
+    and empty where it is larger than 64 KiB (a problem then)."""
+
+    name: str
+    uid: str
+    version: Integer
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    spec: dict[str, Any] = {}
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
+class MutatingWebhookConfiguration(Message, frozen=True, kw_only=True, tag="mutatingwebhookconfiguration.seen.v1"):
+    """Berth's MutatingWebhookConfiguration, as the API server has it.
+
+    `webhooks` are its entries without their `caBundle`. `ca_bundle` is that of all entries as text (PEM), empty where
+    they differ, where one cannot be read, or where there are none.
+    """
+
+    name: str
+    uid: str
+    version: Integer
+    webhooks: list[dict[str, Any]] = []
+    ca_bundle: str = ""
+
+
+class ValidatingWebhookConfiguration(Message, frozen=True, kw_only=True, tag="validatingwebhookconfiguration.seen.v1"):
+    """Berth's ValidatingWebhookConfiguration, as `MutatingWebhookConfiguration`."""
+
+    name: str
+    uid: str
+    version: Integer
+    webhooks: list[dict[str, Any]] = []
+    ca_bundle: str = ""
 
 
 class Synced(Message, frozen=True, kw_only=True, tag="synced.set.v1"):

@@ -16,7 +16,7 @@ from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import names, state
 from berth.contracts.codec import decode
 from berth.contracts.kube import Affinity
-from berth.contracts.state import DeviceContainer, HostPort, VolumeUse
+from berth.contracts.state import BatchContainer, DeviceContainer, HostPort, VolumeUse
 from berth.rules.pod_reading import PodItem
 
 DECODER = msgspec.json.Decoder(PodItem)
@@ -380,6 +380,18 @@ def test_what_containers_ask_of_devices() -> None:
         [container("a", requests={"nvidia.com/gpu": "many"}), container("b", requests={"koordinator.sh/rdma": []})],
     ):
         assert read(pod({"containers": containers})).template.device_containers == []
+
+
+def test_containers_that_ask_for_batch_resources() -> None:
+    batch = {"kubernetes.io/batch-cpu": "1k", "kubernetes.io/batch-memory": "1Mi"}
+    spec = {
+        "containers": [container("a", requests={"cpu": "1"}), {**container("b", requests=batch)}],
+        "initContainers": [container("i", requests=batch)],
+    }
+    amounts = {"kubernetes.io/batch-cpu": 1000, "kubernetes.io/batch-memory": 1 << 20}
+    assert read(pod(spec)).template.batch_containers == [BatchContainer(name="b", requests=amounts)]
+    odd = {"containers": [container("a", requests={"kubernetes.io/batch-cpu": "x"})]}
+    assert read(pod(odd)).template.batch_containers == []
 
 
 def test_what_counts_in_scores() -> None:

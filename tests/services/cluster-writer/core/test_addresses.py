@@ -7,6 +7,7 @@ from berth.contracts import subjects
 from berth.contracts.command import (
     AnnotateNode,
     ApplyObject,
+    ConfigureWebhooks,
     DeleteObject,
     EvictPod,
     OfferNode,
@@ -40,7 +41,9 @@ ANNOTATION = AnnotateNode(name="n.1", uid="u")
 LENT = OfferNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", message="m")
+WEBHOOKS = ConfigureWebhooks(kind="mutating", uid="u", version="1")
 OWN = {
+    subjects.command_subject("configure", "webhooks", "mutating"): WEBHOOKS,
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
     subjects.command_subject("patch", "elasticquotaprofiles", "a", "f"): PROFILE,

@@ -613,8 +613,15 @@ LAWS: Final = settings(max_examples=200, deadline=None, suppress_health_check=[H
 
 @LAWS
 @given(data=st.data())
-def test_mask_row_check_and_reasons_agree(solving: type[Any], data: st.DataObject) -> None:
+def test_what_is_said_of_a_node_agrees(solving: type[Any], data: st.DataObject) -> None:
+    """A world takes longer to make than to judge: each of these laws judges the same ones."""
     world = data.draw(worlds(solving))
+    _mask_row_check_and_reasons_agree(world)
+    _who_cannot_be_helped_by_evictions_is_not(world)
+    _the_verifier_takes_what_all_constraints_take_and_nothing_else(world)
+
+
+def _mask_row_check_and_reasons_agree(world: World) -> None:
     rows = np.array(world.rows(), np.intp)
     for constraint, query in (*world.candidate.cls.asked, *world.candidate.asked):
         whole = constraint.mask(query, slice(0, len(world.run.cluster.nodes)))
@@ -633,10 +640,7 @@ def test_mask_row_check_and_reasons_agree(solving: type[Any], data: st.DataObjec
                 assert all(each.resolvable for each in because) == found.resolvable, constraint.name
 
 
-@LAWS
-@given(data=st.data())
-def test_who_cannot_be_helped_by_evictions_is_not(solving: type[Any], data: st.DataObject) -> None:
-    world = data.draw(worlds(solving))
+def _who_cannot_be_helped_by_evictions_is_not(world: World) -> None:
     nodes = world.run.cluster.nodes
     for row in world.rows():
         everybody = Hypothesis(gone=tuple(world.run.cluster.book.claims_on(nodes.names[row])))
@@ -646,10 +650,7 @@ def test_who_cannot_be_helped_by_evictions_is_not(solving: type[Any], data: st.D
                 assert constraint.filter(query, Target(row, everybody)) is not None, constraint.name
 
 
-@LAWS
-@given(data=st.data())
-def test_the_verifier_takes_what_all_constraints_take_and_nothing_else(solving: type[Any], data: st.DataObject) -> None:
-    world = data.draw(worlds(solving))
+def _the_verifier_takes_what_all_constraints_take_and_nothing_else(world: World) -> None:
     cluster, candidate = world.run.cluster, world.candidate
     refused = bool(candidate.refusals or candidate.cls.refusals)
     for row in world.rows():

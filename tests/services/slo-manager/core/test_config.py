@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.slo_manager.core.config import (
+from berth.rules.node_strategies.config import (
     DEFAULTS,
     HOST_APPLICATION_KEY,
     HOST_APPLICATIONS,
@@ -18,7 +18,7 @@ from berth.slo_manager.core.config import (
     THRESHOLD,
     read_config,
 )
-from berth.slo_manager.core.overlay import overlay
+from berth.rules.node_strategies.overlay import overlay
 
 KEY = "resource-threshold-config"
 

@@ -7,11 +7,11 @@ from msgspec import convert
 from berth.contracts.names import BATCH_CPU, CPU, MEMORY
 from berth.rules.cpus.qos import BATCH, FREE, MID, PROD
 from berth.rules.load_aware.metric import HostApplicationReport, PodReport
+from berth.rules.node_strategies.colocation import DEFAULT, Colocation
 from berth.slo_manager.core.offers.facts import Facts, Holder, Measured
 from berth.slo_manager.core.offers.registry import KINDS
 from berth.slo_manager.core.offers.rules import V1_6, V1_8, Rules
 from berth.slo_manager.core.offers.settling import Settling
-from berth.slo_manager.core.offers.strategy import DEFAULT, Colocation
 from berth.slo_manager.core.offers.zones import zone_offers
 
 amount = st.integers(0, 10**6)

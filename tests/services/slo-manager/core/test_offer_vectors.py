@@ -21,7 +21,9 @@ from berth.resources.amounts import add_into, parse_amounts
 from berth.rules.cpus.node_reservation import read_node_reservation, trimmed
 from berth.rules.cpus.qos import ContainerSize, kube_qos_class
 from berth.rules.load_aware.node_metric import read_node_metric
-from berth.slo_manager.core.config import COLOCATION, read_config
+from berth.rules.node_strategies.colocation import DEFAULT, Colocation
+from berth.rules.node_strategies.config import COLOCATION, read_config
+from berth.rules.node_strategies.shapes import check
 from berth.slo_manager.core.offers.age import is_stale
 from berth.slo_manager.core.offers.batch import batch_offer
 from berth.slo_manager.core.offers.difference import differs
@@ -29,11 +31,10 @@ from berth.slo_manager.core.offers.facts import Facts, facts_of, holder_of
 from berth.slo_manager.core.offers.mid import mid_offer
 from berth.slo_manager.core.offers.origin import shown_values
 from berth.slo_manager.core.offers.rules import Rules
-from berth.slo_manager.core.offers.strategy import DEFAULT, Colocation, strategy_of
+from berth.slo_manager.core.offers.strategy import strategy_of
 from berth.slo_manager.core.offers.sums import Sum
 from berth.slo_manager.core.offers.zones import split, zone_offers
 from berth.slo_manager.core.render import chosen
-from berth.slo_manager.core.shapes import check
 from berth.testing.vectors import cases
 
 

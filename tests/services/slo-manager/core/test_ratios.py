@@ -19,7 +19,7 @@ from berth.contracts.names import (
     LABEL_CPU_NORMALIZATION_ENABLED as LABEL,
 )
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import Config, read_config
+from berth.rules.node_strategies.config import Config, read_config
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 
 CPU = '{"cpuModel":"A","hyperThreadEnabled":true,"turboEnabled":true}'

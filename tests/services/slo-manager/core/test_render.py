@@ -7,7 +7,7 @@ import pytest
 from berth.contracts import names
 from berth.contracts.slo import CpuSuppress
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import DEFAULTS, SYSTEM, THRESHOLD, read_config
+from berth.rules.node_strategies.config import DEFAULTS, SYSTEM, THRESHOLD, read_config
 from berth.slo_manager.core.render import render
 
 KEY = "resource-threshold-config"

@@ -10,7 +10,7 @@ from berth.contracts.names import (
     LABEL_CPU_NORMALIZATION_ENABLED,
 )
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import DEFAULTS, KEYS, KINDS, OFFER_KIND, read_config
+from berth.rules.node_strategies.config import DEFAULTS, KEYS, KINDS, OFFER_KIND, read_config
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import render
 from berth.testing.vectors import cases

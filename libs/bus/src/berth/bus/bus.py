@@ -224,9 +224,15 @@ class Bus(BusPort):
         return await questions.ask_all(self._link, subject, payload, wait_s=wait_s)
 
     def lease(
-        self, name: str, holder: str, *, ttl_s: int = 6, on_change: Callable[[bool], None] | None = None
+        self,
+        name: str,
+        holder: str,
+        *,
+        ttl_s: int = 6,
+        on_change: Callable[[bool], None] | None = None,
+        note: str = "",
     ) -> BusLease:
-        """A lease in `berth_lease`; run its `run()` as a task. `holder` is a text for people."""
+        """A lease in `berth_lease`; run its `run()` as a task. `holder` is a text for people, `note` goes beside it."""
         return BusLease(
             self._link,
             buckets.LEASE,
@@ -234,6 +240,7 @@ class Bus(BusPort):
             holder,
             ttl_s=ttl_s,
             on_change=on_change,
+            note=note,
             clock=self._clock,
             random=self._random,
         )

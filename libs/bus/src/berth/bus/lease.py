@@ -36,11 +36,13 @@ OVERDUE = 3
 """Times to live (our own) for which a lease may stand without a renewal; its holder renews it that often within one."""
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lease's key says. `incarnation` distinguishes two processes with one name."""
+class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the lease's key says. `incarnation` distinguishes two processes with one name; `note` is what the holder has
+    to say to whoever follows the leases."""
 
     holder: str
     incarnation: str
+    note: str = ""
 
 
 class BusLease:
@@ -57,6 +59,7 @@ class BusLease:
         clock: Clock,
         random: randomness.Random,
         on_change: Callable[[bool], None] | None = None,
+        note: str = "",
     ) -> None:
         check_key(name)
         if ttl_s < 1:
@@ -67,7 +70,7 @@ class BusLease:
         self._link = link
         self._bucket = bucket
         self._subject = f"$KV.{bucket}.{name}"
-        self._value = msgspec.json.encode(Holding(holder=holder, incarnation=link.token()))
+        self._value = msgspec.json.encode(Holding(holder=holder, incarnation=link.token(), note=note))
         self._ttl_s = ttl_s
         self._clock = clock
         self._random = random

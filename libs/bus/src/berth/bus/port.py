@@ -385,9 +385,15 @@ class BusPort(Protocol):
         ...
 
     def lease(
-        self, name: str, holder: str, *, ttl_s: int = 6, on_change: Callable[[bool], None] | None = None
+        self,
+        name: str,
+        holder: str,
+        *,
+        ttl_s: int = 6,
+        on_change: Callable[[bool], None] | None = None,
+        note: str = "",
     ) -> LeasePort:
-        """A lease on the bus."""
+        """A lease on the bus; `note` is shown to whoever follows the leases."""
         ...
 
     async def subscribe(self, subject: str, callback: Handler) -> SubscriptionPort:

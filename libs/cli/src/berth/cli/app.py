@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from berth.cli.bus_options import BusOptions
+from berth.cli.errors import EXIT_USAGE
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.cli.running import run
 
@@ -232,6 +233,43 @@ def quota(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> in
     from berth.cli.commands.quota import quota as command
 
     return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
+def profile(
+    *,
+    file: Files = (),
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    profiles: Path | None = None,
+    draw: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 1,
+    namespace: Namespace = None,
+    json: AsJson = False,
+    bus: BusFlags = BUS,
+) -> int:
+    """What would profiles make of a pod? `berth profile --dry-run -f my-pod.yaml`: which match, and what they change.
+
+    Nothing is written. Exit code 1 when a pod would be refused.
+
+    Parameters
+    ----------
+    file
+        YAML or JSON file of pods, `-` for standard input; may be given again.
+    dry_run
+        Has to be given: there is nothing else that this command does.
+    profiles
+        File of ClusterColocationProfiles (and PriorityClasses, Namespaces) to go by, in place of the cluster's.
+    draw
+        Draw of the pod, 1 to 100: a profile of p percent applies to draws up to p.
+    namespace
+        Namespace of pods that name none; `default` when not given.
+    """
+    from berth.cli.commands.profile import profile as command
+
+    if not dry_run:
+        print("berth profile: only --dry-run is there; profiles apply when pods are created", file=sys.stderr)
+        return EXIT_USAGE
+    asked = command(list(file), profiles=profiles, draw=draw, namespace=namespace, bus=bus.given(), as_json=json)
+    return run(asked)
 
 
 @app.command

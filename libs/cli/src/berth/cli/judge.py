@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
@@ -47,10 +47,13 @@ class LiveSink:
         """The end was reached."""
 
 
-async def read_bucket(bus: Bus, bucket: str) -> dict[str, tuple[int, bytes]]:
-    """All of a bucket as its stream's leader has it now. Raises CliError when the bus does not give it."""
+async def read_bucket(bus: Bus, bucket: str, keys: str | Sequence[str] = ">") -> dict[str, tuple[int, bytes]]:
+    """All of a bucket (of these keys) as its stream's leader has it now.
+
+    Raises CliError when the bus does not give it.
+    """
     sink = LiveSink()
-    follower = bus.follow(bucket, sink)
+    follower = bus.follow(bucket, sink, keys=keys)
     reading = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):

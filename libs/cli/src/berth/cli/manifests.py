@@ -14,6 +14,7 @@ from berth.kube import Resource
 Json = dict[str, Any]
 STDIN = "-"
 _KINDS: dict[str, Resource] = {
+    "ClusterColocationProfile": kube.COLOCATION_PROFILES,
     "ClusterNetworkTopology": kube.CLUSTER_NETWORK_TOPOLOGIES,
     "ConfigMap": kube.CONFIG_MAPS,
     "Device": kube.DEVICES,

@@ -80,6 +80,7 @@ _ALL: Final = (
         "taken-over-once",
         "A pod is taken over by one reservation, which it matches and fits into, and notes it before that is there.",
     ),
+    Promise("I30c", "grown-as-decided", "A reservation that is placed holds more only as a decision says."),
     Promise("I36", "lent-as-offered", "No node lends more than it offers in the revision that a decision names."),
     Promise(
         "I37",

@@ -20,6 +20,7 @@ from berth.kube.port import Transport
 from berth.kube.reflector import Handler, Reflector
 from berth.kube.resources import (
     CLUSTER_NETWORK_TOPOLOGIES,
+    COLOCATION_PROFILES,
     CONFIG_MAPS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -30,6 +31,7 @@ from berth.kube.resources import (
     ELASTIC_QUOTAS,
     EVENTS,
     LEASES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODE_METRICS,
     NODE_RESOURCE_TOPOLOGIES,
@@ -48,6 +50,7 @@ from berth.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    VALIDATING_WEBHOOKS,
     VOLUME_ATTACHMENTS,
     Resource,
     key_of,
@@ -58,6 +61,7 @@ from berth.kube.watching import Watching, WatchSettings
 
 __all__ = [
     "CLUSTER_NETWORK_TOPOLOGIES",
+    "COLOCATION_PROFILES",
     "CONFIG_MAPS",
     "CSI_DRIVERS",
     "CSI_NODES",
@@ -68,6 +72,7 @@ __all__ = [
     "ELASTIC_QUOTA_PROFILES",
     "EVENTS",
     "LEASES",
+    "MUTATING_WEBHOOKS",
     "NAMESPACES",
     "NODES",
     "NODE_METRICS",
@@ -86,6 +91,7 @@ __all__ = [
     "SERVICES",
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
+    "VALIDATING_WEBHOOKS",
     "VOLUME_ATTACHMENTS",
     "Answer",
     "Backoff",

@@ -23,6 +23,14 @@ HandOff: TypeAlias = Annotated[
         max_length=64, description="vendors whose device plugins are handed what was chosen; the same for every service"
     ),
 ]
+WebhookUrl: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=300,
+        pattern=r"^(https://[A-Za-z0-9.\-]+(:[0-9]+)?)?$",
+        description="https://host:port at which the API server reaches admission-webhook; empty: by its Service",
+    ),
+]
 HAND_OFF: HandOff = ("huawei", "cambricon", "metax")
 OURS: SchedulerNames = (SCHEDULER_NAME,)
 LEASE_TTL_S = 6

@@ -9,6 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from berth.simcluster.admission.asking import Asker
+from berth.simcluster.admission.reviewing import Admission
 from berth.simcluster.controllers import Controllers
 from berth.simcluster.faults import Faults
 from berth.simcluster.http.admin import Admin
@@ -61,7 +63,9 @@ class SimCluster:
             self.controllers = Controllers(self.store, settings.controllers, wake=self._controllers_due.set)
         admin = Admin(self.store, self.hub, self.faults, self.kubelets) if settings.admin else None
         tokens = Tokens.read(settings.token_file)
-        self.app = App(self.store, self.hub, self.faults, tokens, admin, settings.seed)
+        self._asker = Asker()
+        admission = Admission(self.store, self._asker.ask)
+        self.app = App(self.store, self.hub, self.faults, tokens, admin, admission, settings.seed)
         self.port = 0
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -108,6 +112,7 @@ class SimCluster:
         self.hub.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._asker.close()
 
     async def wait(self, asked: asyncio.Event) -> BaseException | None:
         """Until `asked` is set (None), or a background task has failed (why)."""

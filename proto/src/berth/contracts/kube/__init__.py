@@ -38,12 +38,14 @@ from berth.contracts.kube.pods import (
     SchedulingGate,
 )
 from berth.contracts.kube.policies import (
+    ClusterColocationProfile,
     ConfigMap,
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
+    WebhookConfiguration,
 )
 from berth.contracts.kube.reservations import (
     ControllerReference,
@@ -131,6 +133,7 @@ __all__ = [
     "ClaimSource",
     "ClaimSpec",
     "ClaimStatus",
+    "ClusterColocationProfile",
     "ClusterNetworkTopology",
     "Condition",
     "ConfigMap",
@@ -219,5 +222,6 @@ __all__ = [
     "VolumeNodeAffinity",
     "VolumeSpec",
     "VolumeStatus",
+    "WebhookConfiguration",
     "WeightedPodAffinityTerm",
 ]

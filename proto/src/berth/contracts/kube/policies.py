@@ -14,6 +14,20 @@ class Namespace(View, frozen=True, kw_only=True):
     metadata: Meta
 
 
+class ClusterColocationProfile(View, frozen=True, kw_only=True):
+    """config.koordinator.sh/v1alpha1 ClusterColocationProfile; its spec is kept as read."""
+
+    metadata: Meta
+    spec: dict[str, Any] | None = None
+
+
+class WebhookConfiguration(View, frozen=True, kw_only=True):
+    """admissionregistration.k8s.io/v1 Mutating- or ValidatingWebhookConfiguration; its entries are kept as read."""
+
+    metadata: Meta
+    webhooks: list[dict[str, Any]] | None = None
+
+
 class ConfigMap(View, frozen=True, kw_only=True):
     """v1 ConfigMap."""
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berth import kube
+from berth.cluster_watcher.core.colocation_profiles import colocation_profile_of
 from berth.cluster_watcher.core.config_maps import config_map_of
 from berth.cluster_watcher.core.csi_drivers import csi_driver_of
 from berth.cluster_watcher.core.csi_nodes import csi_node_of
@@ -34,8 +35,9 @@ from berth.cluster_watcher.core.services import service_of
 from berth.cluster_watcher.core.storage_classes import storage_class_of
 from berth.cluster_watcher.core.topologies import topology_of
 from berth.cluster_watcher.core.volume_attachments import volume_attachment_of
+from berth.cluster_watcher.core.webhook_configurations import mutating_webhooks_of, validating_webhooks_of
 from berth.contracts import kube as views
-from berth.contracts import state
+from berth.contracts import names, state
 from berth.contracts.base import Problem
 from berth.contracts.subjects import named_key, namespaced_key
 from berth.kube import Resource, Selection
@@ -93,6 +95,23 @@ RESERVATIONS: Final = Kind(
     "reservation", kube.RESERVATIONS, ReservationItem, state.Reservation, reservation_of, holds_capacity=True
 )
 CONFIG_MAPS: Final = Kind("configmap", kube.CONFIG_MAPS, views.ConfigMap, state.ConfigMap, config_map_of)
+WEBHOOKS: Final = (
+    Kind(
+        "mutatingwebhookconfiguration",
+        kube.MUTATING_WEBHOOKS,
+        views.WebhookConfiguration,
+        state.MutatingWebhookConfiguration,
+        mutating_webhooks_of,
+    ),
+    Kind(
+        "validatingwebhookconfiguration",
+        kube.VALIDATING_WEBHOOKS,
+        views.WebhookConfiguration,
+        state.ValidatingWebhookConfiguration,
+        validating_webhooks_of,
+    ),
+)
+"""Of these only the ones that Berth itself keeps."""
 
 KINDS: Final[tuple[Kind, ...]] = (
     Kind("node", kube.NODES, views.Node, state.Node, node_of, required=True),
@@ -125,6 +144,13 @@ KINDS: Final[tuple[Kind, ...]] = (
         views.ElasticQuotaProfile,
         state.ElasticQuotaProfile,
         elastic_quota_profile_of,
+    ),
+    Kind(
+        "clustercolocationprofile",
+        kube.COLOCATION_PROFILES,
+        views.ClusterColocationProfile,
+        state.ClusterColocationProfile,
+        colocation_profile_of,
     ),
     Kind("device", kube.DEVICES, views.Device, state.Device, device_of),
     RESERVATIONS,
@@ -204,13 +230,14 @@ class Scope(NamedTuple):
 
 
 def scopes(config_maps: Iterable[str]) -> list[Scope]:
-    """What to follow: all kinds, and these ConfigMaps (`namespace/name`)."""
+    """What to follow: all kinds, Berth's own webhook configurations, and these ConfigMaps (`namespace/name`)."""
     whole = [Scope(kind.plural, kind, Selection(kind.resource), kind.plural) for kind in KINDS]
-    return whole + [_config_map(each) for each in dict.fromkeys(config_maps)]
+    single = [_single(kind, "", names.WEBHOOKS) for kind in WEBHOOKS]
+    listed = [each.partition("/") for each in dict.fromkeys(config_maps)]
+    return whole + single + [_single(CONFIG_MAPS, namespace, name) for namespace, _, name in listed]
 
 
-def _config_map(listed: str) -> Scope:
-    namespace, _, name = listed.partition("/")
-    selection = Selection(kube.CONFIG_MAPS, namespace, "", f"metadata.name={name}")
-    key = CONFIG_MAPS.key(namespace, name)
-    return Scope(f"configmap {listed}", CONFIG_MAPS, selection, key, key)
+def _single(kind: Kind, namespace: str, name: str) -> Scope:
+    selection = Selection(kind.resource, namespace, "", f"metadata.name={name}")
+    key = kind.key(namespace, name)
+    return Scope(f"{kind.prefix} {kube.key_of(namespace, name)}", kind, selection, key, key)

@@ -18,8 +18,11 @@ from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core import addresses
+from berth.cluster_writer.core.coalescing import Line
+from berth.cluster_writer.core.webhooks import patch_of
 from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import Note, Outbox
+from berth.cluster_writer.turns import Turns
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
 from berth.contracts.command import (
@@ -27,6 +30,7 @@ from berth.contracts.command import (
     AnnotateNode,
     ApplyObject,
     Command,
+    ConfigureWebhooks,
     DeleteObject,
     EvictPod,
     OfferNode,
@@ -42,6 +46,7 @@ from berth.kube.api import KubeApi
 from berth.kube.bodies import ObjectRef, Patch, timestamp
 from berth.kube.resources import Resource
 from berth.rules.pod_reading import PodItem, whole_pod
+from berth.rules.webhooks import MUTATING, VALIDATING
 from berth.runtime.clock import Clock
 
 FIELD_MANAGER = "berth-cluster-writer"
@@ -81,6 +86,7 @@ class Applicable(NamedTuple):
 
 
 RESERVATIONS_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+POD_GROUPS_API = f"{resources.POD_GROUPS.api_version}/{resources.POD_GROUPS.plural}"
 APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
@@ -92,12 +98,19 @@ APPLICABLE = {
         Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
 }
-ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
+ANNOTATABLE = frozenset(
+    {
+        names.ANNOTATION_CPU_NORMALIZATION_RATIO,
+        names.ANNOTATION_AMPLIFICATION_RATIO,
+        names.ANNOTATION_THIRD_PARTY_ALLOCATIONS,
+    }
+)
 """Annotations of nodes that other services may ask to have written."""
 OFFERED = frozenset(names.LENT)
 """Resources of nodes that are lent."""
 OFFERED_BESIDE = frozenset({names.ANNOTATION_ORIGIN_ALLOCATABLE})
 """Annotations that are written together with them."""
+WEBHOOKS = {MUTATING: resources.MUTATING_WEBHOOKS, VALIDATING: resources.VALIDATING_WEBHOOKS}
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REVISION_DIGITS_MAX = 20
@@ -118,9 +131,21 @@ class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
     def __init__(
-        self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock, evictions: NodeEvictions
+        self,
+        cluster: ClusterView,
+        api: KubeApi,
+        outbox: Outbox,
+        clock: Clock,
+        evictions: NodeEvictions,
+        *,
+        webhook_url: str = "",
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service. `is_busy`: binds are
+        under way, behind which figures are written."""
+        self._webhook_url = webhook_url
         self._cluster = cluster
+        self._turns = Turns(clock, is_busy, self._phase_of)
         self._api = api
         self._outbox = outbox
         self._clock = clock
@@ -131,6 +156,7 @@ class Commands:
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
             DeleteObject: self.delete_object,
+            ConfigureWebhooks: self.configure_webhooks,
             RefusePod: self.refuse_pod,
             ReportPod: self.report_pod,
             EvictPod: evictions.evict,
@@ -142,7 +168,10 @@ class Commands:
         kind = type(command).__name__
         try:
             addresses.check(message.subject, command)
-            outcome = await self._handlers[type(command)](command)
+            handler = self._handlers[type(command)]
+            outcome = await self._turns.take(
+                command, lambda: handler(command), sequence=message.sequence, comes_again=message.deliveries > 1
+            )
         except RetryLater:
             metrics.COMMANDS.labels(kind, "later").inc()
             raise
@@ -178,8 +207,18 @@ class Commands:
             return "overtaken"
         if not command.annotations:
             return "done"
-        body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
-        answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
+        meta: dict[str, Any] = {"uid": command.uid, "annotations": command.annotations}
+        if command.expects:
+            found = await self._api.get(resources.NODES, "", command.name)
+            if not found.ok:
+                return self._judge(found)
+            read = _OBJECT.decode(found.body).metadata
+            if any((read.annotations or {}).get(name) != text for name, text in command.expects.items()):
+                return "overtaken"
+            meta["resourceVersion"] = read.resource_version
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, {"metadata": meta}, field_manager=FIELD_MANAGER
+        )
         return self._judge(answer)
 
     async def offer_node(self, command: OfferNode) -> str:
@@ -332,6 +371,12 @@ class Commands:
             )
         )
 
+    async def configure_webhooks(self, command: ConfigureWebhooks) -> str:
+        """Have Berth's own webhook configuration of a kind hold these entries, and no other configuration."""
+        body = patch_of(command, self._webhook_url)
+        resource = WEBHOOKS[command.kind]
+        return self._judge(await self._api.patch(resource, "", names.WEBHOOKS, body, field_manager=FIELD_MANAGER))
+
     async def refuse_pod(self, command: RefusePod) -> str:
         """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.
 
@@ -402,6 +447,17 @@ class Commands:
             return 0
         revision = int(text)
         return revision if revision <= self._clock.now() * 1000 + AHEAD_MAX_MS else 0
+
+    def _phase_of(self, at: Line) -> str | None:
+        """What an object shows, as far as this service reads objects of its kind."""
+        api, namespace, name = at
+        if api == RESERVATIONS_API:
+            found = self._cluster.book.reservations.get(("", name))
+            return found.phase if found is not None else None
+        if api == POD_GROUPS_API:
+            group = self._cluster.pod_groups.get((namespace, name))
+            return group.phase if group is not None else None
+        return None
 
     async def _patch(self, resource: Resource, command: PatchObject, body: Any, subresource: str = "") -> Answer:
         namespace = command.namespace if resource.namespaced else ""

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from berth.kube.settings import KubeSettings
 from berth.runtime.kube_client_settings import KubeClientSettings
-from berth.runtime.shared_settings import HAND_OFF, OURS, HandOff, SchedulerNames
+from berth.runtime.shared_settings import HAND_OFF, OURS, HandOff, SchedulerNames, WebhookUrl
 
 
 class Settings(KubeClientSettings, frozen=True, kw_only=True):
@@ -23,6 +23,7 @@ class Settings(KubeClientSettings, frozen=True, kw_only=True):
         Meta(gt=0, le=86400, description="seconds that a bind waits for the pod's volumes, before it is given up"),
     ] = 600.0
     hand_off: HandOff = HAND_OFF
+    webhook_url: WebhookUrl = ""
     events_per_s: Annotated[
         float, Meta(ge=0, le=1000, description="Kubernetes Events a second at most; 0 sends none")
     ] = 50.0

@@ -53,6 +53,7 @@ class Reconciler:
             metrics,
             windows=self.series.windows(),
             runtime_plugin=known.plugin(),
+            strategies=dict(known.standing),
             prod_reclaimable=known.prod_reclaimable,
         )
         measurement = replace(measurement, metrics=metrics)
@@ -101,6 +102,7 @@ class Reconciler:
                 "containers": plugin.containers,
                 "gpu_isolation": plugin.isolation or f"none: {plugin.reason}",
             }
+        facts |= {f"strategy_{name}": words for name, words in self.known.standing.items()}
         return facts | _suppress_facts(self.last)
 
 

@@ -27,6 +27,18 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     enforce: Annotated[
         bool, Meta(description="write to the best-effort group what the strategy says; off: only report what would be")
     ] = False
+    enforce_network: Annotated[
+        bool, Meta(description="beside enforce: strategies of the network, whose rights enforce-network gives")
+    ] = False
+    enforce_cores: Annotated[
+        bool, Meta(description="beside enforce: strategies of caches and cores, whose rights enforce-cores gives")
+    ] = False
+    enforce_kernel: Annotated[
+        bool, Meta(description="beside enforce: settings of the kernel, whose rights enforce-kernel gives")
+    ] = False
+    enforce_perf: Annotated[
+        bool, Meta(description="beside enforce: what the processor counts, whose rights enforce-perf gives")
+    ] = False
     enforce_interval_s: Annotated[
         float, Meta(ge=0.1, le=60, description="time between two looks while enforcing, in seconds")
     ] = 1.0

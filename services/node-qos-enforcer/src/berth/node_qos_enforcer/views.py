@@ -20,6 +20,7 @@ from berth.contracts.slo import NodePod, NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
+from berth.node_qos_enforcer.core.proc import UNKNOWN_CPU
 from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD, effective
 from berth.node_qos_enforcer.core.strategies.seam import Spec
 from berth.node_qos_enforcer.core.strategy import DEFAULT, Strategy, strategy_of
@@ -168,6 +169,7 @@ class KnownNode:
         self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
         self.exclusive: Callable[[], frozenset[int]] = frozenset
         self.standing: Mapping[str, str] = {}
+        self.cpu = UNKNOWN_CPU
         self.uids: Iterable[str] | None = None
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict

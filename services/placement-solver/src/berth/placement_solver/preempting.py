@@ -13,9 +13,12 @@ from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.registry import GATHERING, UNCONDITIONAL
 from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
+from berth.placement_solver.core.mishaps import Mishap
 from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Trial, alone
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.mishaps import told
+from berth.placement_solver.verified import VerifiedSolver
 from berth.rules.eviction_notes import refused_victims
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
@@ -37,13 +40,20 @@ class Preempting:
     """Proposals on the view as it is."""
 
     def __init__(
-        self, cluster: ClusterView, verifier: Verifier, random: randomness.Random, *, only_unconditional: bool = False
+        self,
+        cluster: ClusterView,
+        verifier: Verifier,
+        solver: VerifiedSolver,
+        random: randomness.Random,
+        *,
+        only_unconditional: bool = False,
     ) -> None:
         """`only_unconditional`: preemption is switched off, so that those alone leave who took their place on that
         condition."""
         self._cluster = cluster
         self._only_unconditional = only_unconditional
         self._verifier = verifier
+        self._solver = solver
         self._random = random
 
     def concerns(self, refused: Refused) -> bool:
@@ -65,8 +75,16 @@ class Preempting:
             for each in self._cluster.displacers
             if (not self._only_unconditional or each.name in UNCONDITIONAL)
             and (not gathers or each.name in GATHERING)
-            and each.concerns(refused)
+            and self._is_concerned(each, refused)
         ]
+
+    @staticmethod
+    def _is_concerned(displacer: Displacer, refused: Refused) -> bool:
+        try:
+            return displacer.concerns(refused)
+        except Exception as error:
+            told(error, displacer.name, unit=refused.unit.id)
+            return False
 
     def _is_waited_for(self, name: Name) -> bool:
         """Its own victims have left, those of another pod that is nominated to the node have not: with them its own
@@ -85,10 +103,11 @@ class Preempting:
         if unread:
             return Nobody(f"preemption: {', '.join(unread)} have not been read to their end")
         unit = cluster.renewed(refused.unit)
-        trial = Trial(cluster.capacity)
-        now = cluster.solver.solve([unit], trial, plan)
+        with Trial(cluster.capacity) as trial:
+            now = self._solver.tried([unit], trial, plan)
+        if isinstance(now, Mishap):
+            return Nobody(f"preemption: {now.message}")
         if now.placements:
-            trial.undo()
             return Free()
         refused = Refused(unit, now.refusals)
         # Its quota may have been used up since it was refused, for one.
@@ -97,7 +116,10 @@ class Preempting:
         asking = Asking(plan, offset, self._may_not_go(unit), cluster.now_ms / 1_000, advice)
         said, again = "", False
         for displacer in displacers:
-            found = displacer.propose(refused, asking)
+            try:
+                found = displacer.propose(refused, asking)
+            except Exception as error:
+                found = Nobody(f"preemption: {told(error, displacer.name, unit=unit.id).message}")
             if isinstance(found, Proposal):
                 if not unit.needed:
                     found = found._replace(placements=tuple(alone(each) for each in found.placements))
@@ -122,7 +144,7 @@ class Preempting:
             note = cluster.capacity.nominated.of(each.name)
             if note is None or note.decision is not None:
                 continue
-            if not any(displacer.could_have(refused, note.claim.node, asking) for displacer in displacers):
+            if not any(_could_have(displacer, refused, note.claim.node, asking) for displacer in displacers):
                 cluster.forget_nomination(each.name)
 
     def _is_agreed(self, found: Proposal, plan: str) -> bool:
@@ -130,7 +152,12 @@ class Preempting:
             log.info("a plan would list too many victims", members=len(found.placements), victims=len(found.victims))
             return False
         claims = [placement.claim for placement in found.placements]
-        problems = self._verifier.check_nomination(claims, found.victims, found.displaced, found.reason)
+        try:
+            problems = self._verifier.check_nomination(claims, found.victims, found.displaced, found.reason)
+            spares = not problems and self._has_a_spare_victim(found)
+        except Exception as error:
+            told(error, "verifier", plan=plan)
+            return False
         if problems:
             metrics.REJECTED_PLANS.inc()
             log.error(
@@ -138,7 +165,7 @@ class Preempting:
                 plan=plan,
                 problems=problems[:8],
             )
-        return not problems and not self._has_a_spare_victim(found)
+        return not problems and not spares
 
     def _has_a_spare_victim(self, found: Proposal) -> bool:
         """For a gang nobody leaves who may as well stay. What STATE alone shows of nominations holds for the solver and
@@ -150,6 +177,14 @@ class Preempting:
         if spare is not None:
             log.info("a victim of a gang may as well stay: nobody leaves", victim=f"{spare.namespace}/{spare.name}")
         return spare is not None
+
+
+def _could_have(displacer: Displacer, refused: Refused, node: str, asking: Asking) -> bool:
+    try:
+        return displacer.could_have(refused, node, asking)
+    except Exception as error:
+        told(error, displacer.name, unit=refused.unit.id)
+        return True  # what nobody can judge goes on holding
 
 
 def refused_together(units: Sequence[Unit], solution: Solution) -> Iterator[Refused]:

@@ -18,9 +18,10 @@ from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.decide import nominating
 from berth.placement_solver.core.displacers.lenders import Key
 from berth.placement_solver.core.displacers.seam import Proposal
-from berth.placement_solver.core.revoking import Times, has_been_over, times_of
+from berth.placement_solver.core.revoking import PLUGIN, Times, has_been_over, times_of
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.mishaps import told
 from berth.placement_solver.readiness import Readiness
 from berth.rules.preemption import BY_QUOTA
 from berth.telemetry import get_logger
@@ -100,10 +101,14 @@ class Revoking:
         cluster = self._cluster
         self._triggered_ms[key] = cluster.now_ms
         plan = f"{self._random.getrandbits(96):024x}"
-        victims = cluster.revocations.victims(key, plan, cluster.now_ms / 1_000)
+        try:
+            victims = cluster.revocations.victims(key, plan, cluster.now_ms / 1_000)
+            problems = self._verifier.check_revocation(key, victims) if victims else []
+        except Exception as error:
+            told(error, PLUGIN, group="/".join(key))
+            return
         if not victims:
             return
-        problems = self._verifier.check_revocation(key, victims)
         if problems:
             metrics.REJECTED_PLANS.inc()
             text = "the verifier rejected a revocation: it is not committed; please report this"

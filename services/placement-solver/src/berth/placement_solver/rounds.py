@@ -23,12 +23,15 @@ from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
+from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
+from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
@@ -45,6 +48,7 @@ log = get_logger(__name__)
 WAKE_EVERY_S = 0.1
 """Waking looks at everything that waits, so a stream of departures is gathered."""
 UNSEEN_PAUSE_S = 0.5
+NAMED_MAX = 8
 QUOTA_LAG_S = 1.0
 """How long a new pod's own demand may take to come back from quota-manager as a runtime."""
 
@@ -79,7 +83,7 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._preempting = Preempting(cluster, verifier, random, only_unconditional=not preempts)
+        self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
@@ -92,6 +96,9 @@ class Rounds:
             clock,
             random,
             revokes=preempts,
+        )
+        self._growing = Growing(
+            cluster, verifier, self._committer, self.readiness, self._event_publisher, clock, random
         )
         self._woken_at = float("-inf")
 
@@ -111,6 +118,7 @@ class Rounds:
         """Tell the view the time, and wake whom what has happened may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
+        cluster.moment += 1
         self.tell_time()
         if cluster.now - self._woken_at < WAKE_EVERY_S:
             return
@@ -132,25 +140,38 @@ class Rounds:
             return True
         started = self._clock.monotonic()
         units, held_back = cluster.batch(self.back_off.batch)
+        failed = await self._refuse_failed()
         for waiting, reason in held_back:
             cluster.queue.hold(waiting, (reason,), cluster.now)
         for waiting, reason in held_back:
             if waiting.held and not waiting.ready:
                 await self._event_publisher.refused(waiting, (reason,), patient=True)
-        if held_back:
+        if held_back or failed:
             units = [cluster.renewed(unit) for unit in units if self._is_current(unit)]
             if not self.readiness.may_plan():
                 await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
                 return True
         units = [unit for unit in units if not self._rests_behind(unit)]
         if not units:
-            return bool(held_back)
+            return bool(held_back) or failed
         plan, trial = self._new_plan()
         solution = self._verified.solve(units, trial, plan)
         if self._asks(units, solution, trial):
             return True
         await self._conclude(units, solution, trial, plan, started)
         return True
+
+    async def _refuse_failed(self) -> bool:
+        """Refuse those at whom a plugin raised when the batch was taken; whether there were any."""
+        found, queue = self.cluster.failed(), self.cluster.queue
+        for members, error in found:
+            mishap = told(error, units=["/".join(each.name) for each in members[:NAMED_MAX]])
+            for waiting in members:
+                if queue.waiting.get(waiting.name) is waiting and not waiting.ready:
+                    metrics.REFUSED.labels(CODE).inc()
+                    queue.refuse(waiting, (mishap.reason,), self.cluster.now)
+                    await self._event_publisher.refused(waiting, (mishap.reason,))
+        return bool(found)
 
     def _new_plan(self) -> tuple[str, Trial]:
         return f"{self._random.getrandbits(96):024x}", Trial(self.cluster.capacity)
@@ -207,10 +228,7 @@ class Rounds:
             return
         self._look_again(solution.placements)
         if found.victims:
-            metrics.NOMINATED.inc(len(found.placements))
-            for waiting, refusal in zip(still, refused.refusals, strict=True):
-                if waiting is not None:
-                    await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
+            metrics.NOMINATED.inc(len(found.placements))  # `placement.nominated` says what they wait for
         else:
             await self._announce(plan, solution, started)
 
@@ -273,7 +291,12 @@ class Rounds:
     ) -> Solution | None:
         """The plan of the optimiser, if it is worth more than the one at hand and the verifier agrees."""
         solver = self.cluster.solver
-        joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
+        try:
+            joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
+        except Exception as error:
+            told(error, "optimiser", plan=plan)
+            trial.undo()
+            return None
         is_better = worth(joint.placements) > worth(question.greedy.placements)
         problems = self._verified.problems(joint.placements) if is_better else []
         if problems:
@@ -288,6 +311,10 @@ class Rounds:
     async def revoke(self) -> None:
         """Have groups give back that have been over their runtime for too long; between two rounds."""
         await self._revoking.look()
+
+    async def grow(self) -> None:
+        """Let Reservations hold more that ask for it and are placed; between two rounds."""
+        await self._growing.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""

@@ -14,6 +14,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.joint.problem import Layout, build_problem
 from berth.placement_solver.core.plan import Solution, Unit
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.transaction.claims import Name
 
@@ -57,9 +58,13 @@ class Thinking:
         cluster = self._cluster
         claims = list(trial.claims)
         trial.undo()
-        written = build_problem(
-            units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, self._budget_s
-        )
+        try:
+            written = build_problem(
+                units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, self._budget_s
+            )
+        except Exception as error:
+            told(error, "optimiser")
+            written = None
         if written is None:
             for claim in claims:
                 trial.add(claim)

@@ -16,9 +16,10 @@ from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key, node_pod_key
 from berth.rules.node_evictions.thresholds import read_thresholds
+from berth.rules.node_strategies.colocation import Colocation
+from berth.rules.node_strategies.config import COLOCATION, Config, read_config
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
-from berth.slo_manager.core.config import COLOCATION, Config, read_config
 from berth.slo_manager.core.evicting.deciding import Evicting
 from berth.slo_manager.core.evicting.deciding import Seen as SeenOfPods
 from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
@@ -26,7 +27,6 @@ from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
 from berth.slo_manager.core.offers.requests import OfferRequests
 from berth.slo_manager.core.offers.rules import Rules
-from berth.slo_manager.core.offers.strategy import Colocation
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
 from berth.slo_manager.core.repeats import Asked, first

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from berth.contracts import names
 from berth.kube import Kube, Resource
 
 HOME = "berth-system"
@@ -60,6 +61,13 @@ WATCHER = (
     *_needs("scheduling.berth.sh", "reservationschedules", "list watch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodeslos", "list watch"),
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
+    *_needs("config.koordinator.sh", "clustercolocationprofiles", "list watch"),
+    *_needs(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations validatingwebhookconfigurations",
+        "list watch",
+        name=names.WEBHOOKS,
+    ),
 )
 WRITER = (
     *_needs("", "pods", "get list patch delete"),
@@ -81,6 +89,12 @@ WRITER = (
     *_needs("quota.koordinator.sh", "elasticquotaprofiles", "patch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),
     *_needs("slo.koordinator.sh", "nodeslos nodemetrics", "get create"),
+    *_needs(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations validatingwebhookconfigurations",
+        "patch",
+        name=names.WEBHOOKS,
+    ),
     *_needs("coordination.k8s.io", "leases", "create", HOME),
     *_needs("coordination.k8s.io", "leases", "get patch", HOME, "cluster-writer"),
 )

@@ -23,7 +23,7 @@ ANSWER_WAITS_S = (1.0, 3.0)
 """How long answers are gathered; the second time only where nobody answers the first: a service may be busy."""
 FACT_LINES = 2
 PER_NODE = frozenset(spec.name for spec in SERVICES if spec.per_node)
-BESIDE = frozenset(spec.name for spec in IN_CLUSTERS)
+BESIDE = frozenset(spec.name for spec in (*SERVICES, *IN_CLUSTERS) if spec in IN_CLUSTERS or spec.on_request)
 OPTIONAL = PER_NODE | BESIDE
 """Services without which the control plane is whole: some installations have them."""
 LEFT_WIDTH_MAX = 50

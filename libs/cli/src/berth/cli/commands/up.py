@@ -24,7 +24,7 @@ from berth.cli.load.creator import create_all
 from berth.cli.output import columns
 from berth.cli.program import program
 from berth.cli.runfile import RunFile
-from berth.cli.stack.services import NODE_AGENT
+from berth.cli.stack.services import NODE_AGENT, WEBHOOK
 from berth.cli.stack.stack import Stack
 from berth.contracts import names
 from berth.telemetry.redaction import redacted_text
@@ -71,7 +71,11 @@ async def up(options: UpOptions) -> int:
     stack = Stack(
         kube=options.target.environment() if options.target else None,
         nats=bus,
-        replicas={"placement-solver": options.solvers, NODE_AGENT: 1 if node or not options.target else 0},
+        replicas={
+            "placement-solver": options.solvers,
+            NODE_AGENT: 1 if node or not options.target else 0,
+            WEBHOOK: 0 if options.target else 1,  # a cluster's API server does not reach this machine
+        },
         environment={"BERTH_NODE_NAME": node} if node else None,
         until_kube_serves=until_kube_serves,
         keep=options.keep,

@@ -10,6 +10,7 @@ from berth.cli.demo.gathered import gathered
 from berth.cli.demo.grants import grants_of, shared_minor, used_reservation
 from berth.cli.demo.inside import illness, own_cpus, side_by_side
 from berth.cli.demo.lending import give_back
+from berth.cli.demo.overcommit import lent
 from berth.cli.demo.scenario import QUOTA, ZONE, ZONES, Scenario
 from berth.cli.demo.stage import Stage, key_of
 from berth.cli.demo.window import window
@@ -207,6 +208,7 @@ ACTS: Final = (
     Act("a pod gets a card and a virtual function of a NIC side by side", side_by_side),
     Act("a card that falls ill is given to nobody until it is well", illness),
     Act("quota that was lent comes back when its owner asks for it", give_back),
+    Act("what a pod does not use is lent to batch work, and no longer once it is used", lent),
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),

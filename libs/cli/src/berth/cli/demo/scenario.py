@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from berth.cli.demo.machine import Inside, inside
 from berth.cli.demo.seats import Lending, lending
+from berth.cli.demo.shop import Shop, shop
 from berth.cli.demo.studio import Studio, studio
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.contracts import names
@@ -65,13 +66,14 @@ class Scenario(NamedTuple):
     inside: Inside
     lending: Lending
     studio: Studio
+    shop: Shop
 
     @property
     def alone(self) -> list[Json]:
         """The pods that have a name of their own in the story."""
         inside = self.inside
         single = [self.owner, self.stored, self.urgent, self.over_quota, self.bad_input, self.unsupported]
-        return [*single, inside.own, inside.beside, inside.rest, *self.lending.pods, *self.studio.pods]
+        return [*single, inside.own, inside.beside, inside.rest, *self.lending.pods, *self.studio.pods, *self.shop.pods]
 
     @property
     def pods(self) -> int:
@@ -122,6 +124,7 @@ def scenario(nodes: int, seed: int) -> Scenario:
         inside=within,
         lending=lending(NAMESPACE),
         studio=studio(NAMESPACE),
+        shop=shop(NAMESPACE),
     )
 
 

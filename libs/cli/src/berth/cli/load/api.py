@@ -26,6 +26,7 @@ _CLUSTER_SCOPED = (
     "Node",
     "Device",
     "ClusterNetworkTopology",
+    "NodeMetric",
     "NodeResourceTopology",
     "Reservation",
     "ReservationSchedule",

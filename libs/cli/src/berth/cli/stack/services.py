@@ -10,6 +10,7 @@ from berth.contracts import names
 
 SIMULATED_API = "simulated-api"
 NODE_AGENT = "node-qos-enforcer"
+WEBHOOK = "admission-webhook"
 OUR_PODS = MappingProxyType({"BERTH_SCHEDULER_NAMES": names.SCHEDULER_NAME})
 """For a simulated cluster whose pods we make ourselves, whatever the user's environment says of another one."""
 
@@ -18,13 +19,15 @@ class ServiceSpec(NamedTuple):
     """A service: its name everywhere, and whether it talks to the API server.
 
     `places_pods`: without it no pod is placed, so it is started before the others.
-    One that is `per_node` runs on every node, or on none: placement does without it.
+    One that is `per_node` runs on every node, or on none: placement does without it. One that is `on_request` is
+    started where somebody asks for it alone: the API server has to reach it.
     """
 
     name: str
     needs_kube: bool = False
     places_pods: bool = False
     per_node: bool = False
+    on_request: bool = False
     environment: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -42,6 +45,7 @@ SERVICES = (
     ServiceSpec("slo-manager"),
     ServiceSpec("placement-solver", places_pods=True),
     ServiceSpec("auditor", needs_kube=True),
+    ServiceSpec(WEBHOOK, on_request=True),
     ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )
 """What a run on this machine starts."""

@@ -27,6 +27,7 @@ from berth.cli.stack.nats import Nats
 from berth.cli.stack.process import Process, StartError
 from berth.cli.stack.process_monitor import ProcessMonitor
 from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
+from berth.contracts import names
 
 T = TypeVar("T")
 
@@ -39,8 +40,15 @@ STEADY_AFTER_S = 20.0
 """Who ran this long before it ended is started again after the shortest pause."""
 EXIT_SETTINGS = 2
 """A service's exit code for settings that it cannot use: starting it again would not help."""
-HOME_NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
-"""Where cluster-writer keeps its Lease; on a real cluster the manifests create it."""
+HOME_OBJECTS = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}},
+    *(
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": names.WEBHOOKS}}
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    ),
+)
+"""Where cluster-writer keeps its Lease, and what it writes entries of webhooks into; on a real cluster the manifests
+create them."""
 STARTS_MAX = 4
 """Who has ended this often before everything was ready will not come up."""
 POLL_S = 0.05
@@ -66,7 +74,8 @@ class Stack:
         kubeconfigs: a kubeconfig of its own per service, by service name; it goes before `kube`. Without either the
             simulated API is started.
         nats: settings of a bus that runs already (`BERTH_NATS_URL=...`); empty starts one of our own.
-        replicas: how many processes of a service, by service name; 1 where it is not named, 0 leaves it out.
+        replicas: how many processes of a service, by service name; 1 where it is not named (none of one that is
+            started on request), 0 leaves it out.
         environment: more settings for every service.
         sim_arguments: more arguments for the simulated API.
         until_kube_serves: returns once the API server serves all kinds; the first services are started meanwhile.
@@ -109,6 +118,7 @@ class Stack:
         self._say = say
         self._watchers: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._webhook: dict[str, str] = {}
 
     async def __aenter__(self) -> Stack:
         try:
@@ -141,7 +151,7 @@ class Stack:
         spec = next((each for each in SERVICES if each.name == service), None)
         if spec is None:
             raise KeyError(service)
-        running = self._replicas.get(service, 1)
+        running = self._count(spec)
         self._replicas[service] = replicas
         surplus = [self.processes.pop(_instance(service, number)) for number in range(replicas, running)]
         await asyncio.gather(*(process.stop() for process in surplus))
@@ -169,6 +179,7 @@ class Stack:
     async def _start(self) -> None:
         """Bus, API, services, in this order; returns once every service is ready. Raises StartError."""
         self.failed = asyncio.get_running_loop().create_future()
+        self._webhook = _webhook_address()
         self.home = Path(tempfile.mkdtemp(prefix="berth-"))
         await self._watchman.start(self.home, keep=self._keep)
         (self.home / "logs").mkdir()
@@ -190,8 +201,11 @@ class Stack:
 
     async def _start_services(self, specs: Iterable[ServiceSpec]) -> None:
         for spec in specs:
-            for number in range(self._replicas.get(spec.name, 1)):
+            for number in range(self._count(spec)):
                 await self._start_service(spec, number)
+
+    def _count(self, spec: ServiceSpec) -> int:
+        return self._replicas.get(spec.name, 0 if spec.on_request else 1)
 
     async def _until_begun(self) -> None:
         """The services so far listen, or it takes them too long: then others need not wait for them."""
@@ -210,8 +224,8 @@ class Stack:
 
     async def _start_simulated_api(self) -> None:
         port_file = self.home / "api.port"
-        home = self.home / "namespace.json"
-        home.write_text(json.dumps(HOME_NAMESPACE) + "\n")
+        home = self.home / "home.json"
+        home.write_text("".join(f"{json.dumps(each)}\n" for each in HOME_OBJECTS))
         serve = [
             sys.executable,
             "-m",
@@ -235,6 +249,7 @@ class Stack:
         name = _instance(spec.name, number)
         environment = {
             **spec.environment,
+            **self._webhook,
             **self._environment,
             **(self._bus or {"BERTH_NATS_URL": self.nats_url}),
             # On a bus that others share, their instances may be called after the service too.
@@ -370,6 +385,14 @@ def _port(file: Path) -> int:
         return int(file.read_text())
     except (OSError, ValueError):
         return 0
+
+
+def _webhook_address() -> dict[str, str]:
+    """Where the API server is to reach admission-webhook: a port that is free now; others are told of it first."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    return {"BERTH_WEBHOOK_URL": f"https://127.0.0.1:{port}", "BERTH_WEBHOOK_PORT": str(port)}
 
 
 def _instance(service: str, number: int) -> str:

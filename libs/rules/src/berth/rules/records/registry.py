@@ -12,6 +12,7 @@ from berth.rules.devices.kubelet_counts import counts_shown
 from berth.rules.records.borrowed import Borrowed
 from berth.rules.records.container_devices import ContainerDevices
 from berth.rules.records.device_allocated import DeviceAllocated
+from berth.rules.records.extended_resource_spec import ExtendedResourceSpec
 from berth.rules.records.gang import BindGang
 from berth.rules.records.plan import BoundPlan
 from berth.rules.records.quota import ChargedQuota
@@ -25,7 +26,16 @@ BORROWED: Final = Borrowed()
 
 GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(), ResourceStatus())
 """Those that say what was granted within a node."""
-RECORDS: tuple[Record, ...] = (*GRANTS, ContainerDevices(), RESERVATION, BindGang(), BoundPlan(), QUOTA, BORROWED)
+RECORDS: tuple[Record, ...] = (
+    *GRANTS,
+    ContainerDevices(),
+    ExtendedResourceSpec(),
+    RESERVATION,
+    BindGang(),
+    BoundPlan(),
+    QUOTA,
+    BORROWED,
+)
 
 GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
 """Resources that are given out one by one: the plain sum over a node says nothing about them."""

@@ -5,6 +5,7 @@ import random
 
 from aiohttp import web
 
+from berth.simcluster.admission.reviewing import Admission
 from berth.simcluster.faults import Fault, Faults
 from berth.simcluster.http.admin import Admin
 from berth.simcluster.http.auth import Tokens
@@ -33,7 +34,16 @@ _REASONS = {
 class App:
     """The handler of an `aiohttp.web.Server`."""
 
-    def __init__(self, store: Store, hub: Hub, faults: Faults, tokens: Tokens, admin: Admin | None, seed: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        faults: Faults,
+        tokens: Tokens,
+        admin: Admin | None,
+        admission: Admission,
+        seed: int,
+    ) -> None:
         """`admin`: None leaves `/sim/` unserved."""
         self.requests = 0
         self._store = store
@@ -41,6 +51,7 @@ class App:
         self._faults = faults
         self._tokens = tokens
         self._admin = admin
+        self._admission = admission
         self._random = random.Random(seed)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -85,7 +96,11 @@ class App:
         tables = self._tables(request, target)
         if verb == "watch":
             return await self._watch(request, target, tables)
-        reply = call(self._store, verb, target, body, request.headers.get("Content-Type", ""))
+        content_type = request.headers.get("Content-Type", "")
+        if self._admission.concerns(verb, target):
+            reply = await self._admission.call(verb, target, body, content_type)
+        else:
+            reply = call(self._store, verb, target, body, content_type)
         if fault is not None and fault.kind == "drop-after":
             return _drop(request)
         return respond(tables.reply(reply) if tables else reply)

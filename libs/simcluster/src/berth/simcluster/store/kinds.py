@@ -14,6 +14,7 @@ from berth.simcluster.store.resource import (
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
     VOLUMES,
+    WEBHOOKS,
     ResourceType,
 )
 from berth.simcluster.store.storage_strategies import ClaimStrategy, StorageClassStrategy, VolumeStrategy
@@ -26,6 +27,7 @@ from berth.simcluster.store.strategies import (
     PdbStrategy,
     PriorityClassStrategy,
     Strategy,
+    WebhookStrategy,
 )
 
 _PLAIN, _CUSTOM = Strategy(), CustomStrategy()
@@ -41,6 +43,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     CLAIMS.id: ClaimStrategy(),
     VOLUMES.id: VolumeStrategy(),
     STORAGE_CLASSES.id: StorageClassStrategy(),
+    **{each.id: WebhookStrategy() for each in WEBHOOKS},
 }
 
 

@@ -94,6 +94,11 @@ REPLICA_SETS = ResourceType("apps", "v1", "replicasets", "ReplicaSet", True, has
 STORAGE_CLASSES = _storage("storageclasses", "StorageClass", short_names=("sc",))
 CSI_NODES = _storage("csinodes", "CSINode")
 
+WEBHOOKS = tuple(
+    ResourceType("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)
+
 BUILT_IN: tuple[ResourceType, ...] = (
     NODES,
     PODS,
@@ -110,6 +115,7 @@ BUILT_IN: tuple[ResourceType, ...] = (
     REPLICA_SETS,
     STORAGE_CLASSES,
     CSI_NODES,
+    *WEBHOOKS,
     # Stored and watched, without the controllers behind them.
     _core("services", "Service", has_status=True, short_names=("svc",)),
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",)),

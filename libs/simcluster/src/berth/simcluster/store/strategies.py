@@ -126,6 +126,46 @@ class PriorityClassStrategy(Strategy):
             raise invalid(resource.group, resource.kind, new["metadata"]["name"], causes)
 
 
+_WEBHOOK_DEFAULTS: Json = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "timeoutSeconds": 10,
+    "namespaceSelector": {},
+    "objectSelector": {},
+}
+
+
+class WebhookStrategy(Strategy):
+    """Webhook configurations: what an entry leaves out is filled in, as others compare with it."""
+
+    def create(self, state: State, resource: ResourceType, data: Json) -> None:
+        """Defaults, and a generation that grows with the entries."""
+        data["metadata"]["generation"] = 1
+        _fill_in(resource, data)
+
+    def update(self, state: State, resource: ResourceType, old: Obj, new: Json, subresource: str) -> None:
+        """The same."""
+        _fill_in(resource, new)
+        is_another = new.get("webhooks") != old.data.get("webhooks")
+        new["metadata"]["generation"] = old.meta.get("generation", 1) + is_another
+
+
+def _fill_in(resource: ResourceType, data: Json) -> None:
+    """What the API server writes into entries. Raises 422 for one without a name or a place."""
+    entries = data.get("webhooks") or []
+    missing = [
+        required(f"webhooks[{number}].{field}")
+        for number, entry in enumerate(entries)
+        for field in ("name", "clientConfig", "sideEffects", "admissionReviewVersions")
+        if not entry.get(field)
+    ]
+    if missing:
+        raise invalid(resource.group, resource.kind, data["metadata"]["name"], missing)
+    defaults = _WEBHOOK_DEFAULTS | ({"reinvocationPolicy": "Never"} if resource.kind.startswith("Mutating") else {})
+    if entries:
+        data["webhooks"] = [{**defaults, **entry} for entry in entries]
+
+
 class PdbStrategy(Strategy):
     """PodDisruptionBudgets: exactly one of the two bounds."""
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from berth.rules.strategic_merge import PatchError, strategic_merge
 from berth.simcluster.openapi.nulls import drop_nulls
 from berth.simcluster.store.collection import Collection
 from berth.simcluster.store.deleting import forget_if_released
@@ -22,7 +23,6 @@ from berth.simcluster.store.status import (
     precondition,
     required,
 )
-from berth.simcluster.store.strategic import strategic_merge
 from berth.simcluster.store.validate import metadata_causes
 from berth.simcluster.store.writing import SERVER_OWNED, check_type, create, metadata_of
 
@@ -114,10 +114,13 @@ def _patched(resource: ResourceType, old: Json, body: Any, content_type: str) ->
         raise bad_request("error decoding patch: the patch must be an object")
     if content_type == MERGE:
         return merge_patch(old, body)
-    if content_type == STRATEGIC and not resource.custom:
-        return strategic_merge(old, body)
-    if content_type == APPLY:
-        return merge_patch(old, body) if resource.custom else strategic_merge(old, body)
+    if content_type == APPLY and resource.custom:
+        return merge_patch(old, body)
+    if content_type == APPLY or (content_type == STRATEGIC and not resource.custom):
+        try:
+            return strategic_merge(old, body)
+        except PatchError as error:
+            raise bad_request(str(error)) from error
     accepted = ", ".join((JSON, MERGE, *(() if resource.custom else (STRATEGIC,)), APPLY))
     text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
     raise ApiError(415, "UnsupportedMediaType", text)

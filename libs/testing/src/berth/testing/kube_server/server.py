@@ -33,6 +33,8 @@ RIGHTS = frozenset(
         "RoleBinding",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
         "PriorityClass",
     }
 )

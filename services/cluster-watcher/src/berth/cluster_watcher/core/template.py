@@ -9,8 +9,9 @@ from berth.cluster_watcher.core.findings import Found
 from berth.cluster_watcher.core.pod_affinity import affinity_of
 from berth.cluster_watcher.core.topology_spread import topology_spread_of
 from berth.cluster_watcher.core.volumes import volumes_of
-from berth.contracts.kube import Container, PodSpec, PodStatus
-from berth.contracts.state import DeviceContainer, PodTemplate
+from berth.contracts import names
+from berth.contracts.kube import Container, PodSpec, PodStatus, Quantity
+from berth.contracts.state import BatchContainer, DeviceContainer, PodTemplate
 from berth.resources.amounts import parse_amounts
 from berth.resources.pod_request import CONTAINERS_MAX, limits_of, request_of, scored_of
 from berth.rules.cpus.qos import KUBE_QOS_CLASSES, ContainerSize, kube_qos_class
@@ -75,6 +76,7 @@ def template_of(
         constraints=[*unknown, *constraints_of(spec, path)],
         labels=labels or {},
         annotations=annotations,
+        batch_containers=_batch_containers(containers),
     )
 
 
@@ -139,6 +141,20 @@ def _device_containers(spec: PodSpec) -> list[DeviceContainer]:
 def _devices(container: Container) -> dict[str, int]:
     asked = {name: text for name, text in (container.resources.requests or {}).items() if name in DEVICE_RESOURCES}
     return {name: amount for name, amount in parse_amounts(asked, "")[0].items() if amount} if asked else {}
+
+
+def _batch_containers(containers: Sequence[Container]) -> list[BatchContainer]:
+    found = [
+        BatchContainer(name=each.name, requests=_batch(each.resources.requests), limits=_batch(each.resources.limits))
+        for each in containers[:CONTAINERS_MAX]
+        if 0 < len(each.name) <= NAME_LENGTH_MAX
+    ]
+    return [each for each in found if each.requests or each.limits]
+
+
+def _batch(amounts: dict[str, Quantity] | None) -> dict[str, int]:
+    asked = {name: text for name, text in (amounts or {}).items() if name in (names.BATCH_CPU, names.BATCH_MEMORY)}
+    return parse_amounts(asked, "")[0] if asked else {}
 
 
 def _priority(value: int, path: str, found: Found) -> int:

@@ -2,11 +2,13 @@
 
 A batch leaves out who cannot be tried yet: members of groups that are not complete are refused with the reason; who is
 to be judged by something that is still on its way goes back into the queue until it is there, or has taken too long.
+At whom a plugin raises is left out as well, and told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,6 +18,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
+from berth.placement_solver.core.mishaps import mishap_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit, spec_of
 from berth.placement_solver.core.queue import Queue, Waiting
@@ -25,6 +28,13 @@ from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.rules.reservation_match import reservation_request_of
 from berth.transaction.claims import Name
+
+
+class Failed(NamedTuple):
+    """Those about whom a plugin was asked, and what it raised."""
+
+    waiting: tuple[Waiting, ...]
+    error: Exception
 
 
 class Batches:
@@ -43,6 +53,8 @@ class Batches:
         self._awaited = awaited
         self._classes = classes
         self._payers = payers
+        self.failed: list[Failed] = []
+        """Since somebody looked last."""
 
     def take(self, limit: int, now: float) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, and members of groups that cannot be tried yet.
@@ -75,13 +87,19 @@ class Batches:
                 wait = waits[waiting.group] = self._awaited.longest_wait(members, now)
             if wait is not None:
                 self._hold(waiting, *wait, now)
-            elif not gangs:
-                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
             else:
-                unit = self._group_unit(waiting, gangs, now)
-                units.append(unit)
-                taken += len(unit.candidates) - 1
+                pulled = self._pull(waiting, gangs, now) if gangs else [waiting]
+                taken += len(pulled) - 1
+                try:
+                    unit = self._group_unit(waiting, pulled, gangs) if gangs else self._single(waiting)
+                except Exception as error:
+                    self.failed.append(Failed(tuple(pulled), error))
+                else:
+                    units.append(unit)
         return units, held_back
+
+    def _single(self, waiting: Waiting) -> Unit:
+        return Unit(waiting.object.uid, (self._candidate(waiting),))
 
     def _hold(self, waiting: Waiting, wait: Wait, member: Waiting, now: float) -> None:
         """Something that it, or another member of its group, is to be judged by is on its way."""
@@ -91,10 +109,15 @@ class Batches:
         waiting.message = reason.message
         self._queue.hold(waiting, (reason,), now, until=wait.until)
 
-    def _group_unit(self, first: Waiting, gangs: Sequence[Gang], now: float) -> Unit:
+    def _pull(self, first: Waiting, gangs: Sequence[Gang], now: float) -> list[Waiting]:
+        """All members that wait."""
         self._queue.pull([first.name], now)
         pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting), now)}
         pulled.setdefault(first.name, first)
+        return list(pulled.values())
+
+    def _group_unit(self, first: Waiting, members: Sequence[Waiting], gangs: Sequence[Gang]) -> Unit:
+        pulled = {waiting.name: waiting for waiting in members}
         gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
         index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
         ordered = sorted(
@@ -124,9 +147,14 @@ class Batches:
         """The unit with what constraints say of its candidates by now: it was taken a while ago."""
         candidates = []
         for candidate in unit.candidates:
-            compiled = candidate.cls.rules.compile_pod(candidate.spec)
-            refusals = (*refusals_of(compiled), *refusals_in(candidate.charge))
-            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals))
+            try:
+                compiled = candidate.cls.rules.compile_pod(candidate.spec)
+                refusals = (*refusals_of(compiled), *refusals_in(candidate.charge))
+            except Exception as error:
+                self.failed.append(Failed((), error))
+                candidates.append(candidate._replace(asked=(), refusals=(mishap_of(error).reason,)))
+            else:
+                candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals))
         return unit._replace(candidates=tuple(candidates))
 
     def _candidate(self, waiting: Waiting, before: Candidate | None = None) -> Candidate:

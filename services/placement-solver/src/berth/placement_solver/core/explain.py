@@ -25,6 +25,7 @@ OWN: Final = frozenset(
     {
         "contention",
         "gang",
+        "internal",
         "invalid",
         "nodes",
         "none",

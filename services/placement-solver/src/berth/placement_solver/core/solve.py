@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import numpy as np
@@ -45,12 +45,19 @@ BESIDE: Final = Reason(code="gang", message="the others of the gang leave no roo
 
 
 class Trial:
-    """Placements applied to the capacity, and nominations released for them; `undo` takes both back."""
+    """Placements applied to the capacity, and nominations released for them; `undo` takes both back, and so does the
+    end of a `with` block."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self.claims: list[Claim] = []
         self._released: list[tuple[int, Nomination]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
 
     def add(self, claim: Claim) -> None:
         """Apply a claim."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from berth.resources.amounts import Amounts, format_amounts
 from berth.rules.load_aware.metric import Metric
+from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.times import text_of
 from berth.slo_manager.core.offers.facts import Holder
-from berth.slo_manager.core.offers.strategy import Colocation
 
 MIRRORS_PER_S: Final = 10.0
 INTERVAL_S: Final = 60.0

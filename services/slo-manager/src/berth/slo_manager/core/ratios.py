@@ -21,7 +21,7 @@ from berth.contracts.names import (
 )
 from berth.contracts.state import Node
 from berth.rules import amplification, cpu_normalization
-from berth.slo_manager.core.config import AMPLIFICATION, NORMALIZATION, RATIO_KINDS, Config
+from berth.rules.node_strategies.config import AMPLIFICATION, NORMALIZATION, RATIO_KINDS, Config
 from berth.slo_manager.core.render import chosen
 
 S = TypeVar("S")

@@ -13,8 +13,8 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import DEFAULTS, SPEC, SYSTEM, THRESHOLD, Config, Section
-from berth.slo_manager.core.shapes import Threshold, bandwidth_problem, check
+from berth.rules.node_strategies.config import DEFAULTS, SPEC, SYSTEM, THRESHOLD, Config, Section
+from berth.rules.node_strategies.shapes import Threshold, bandwidth_problem, check
 
 ANNOTATION_MAX: Final = 256
 PROBLEMS_MAX: Final = 20

@@ -138,9 +138,8 @@ class QuotaReclaim:
 
     def _where_it_would_go(self, candidate: Candidate, plan: str) -> Placement | None:
         """Its place if no quota limited it."""
-        trial = Trial(self._ground.capacity)
-        found = self._ground.solver.place(candidate._replace(quota=None), trial, plan)
-        trial.undo()
+        with Trial(self._ground.capacity) as trial:
+            found = self._ground.solver.place(candidate._replace(quota=None), trial, plan)
         if not isinstance(found, Placement) or candidate.quota is None:
             return None
         return found._replace(candidate=candidate, claim=found.claim._replace(quota="/".join(candidate.quota)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from berth.contracts.names import BATCH_CPU, BATCH_MEMORY, CPU, MEMORY
+from berth.rules.node_strategies.colocation import MAX_USAGE_REQUEST, REQUEST, Colocation
 from berth.slo_manager.core.offers.facts import HOSTED_FOR_BATCH, LOW, Facts, Measured
 from berth.slo_manager.core.offers.rules import Rules
-from berth.slo_manager.core.offers.strategy import MAX_USAGE_REQUEST, REQUEST, Colocation
 from berth.slo_manager.core.offers.sums import Sum, share
 
 OFFERED = {CPU: BATCH_CPU, MEMORY: BATCH_MEMORY}

@@ -18,16 +18,17 @@ from berth.contracts.state import Node
 from berth.resources.amounts import Amounts
 from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.load_aware.metric import Metric
-from berth.slo_manager.core.config import COLOCATION, Config
+from berth.rules.node_strategies.colocation import Colocation
+from berth.rules.node_strategies.config import COLOCATION, Config
 from berth.slo_manager.core.offers.age import is_stale
 from berth.slo_manager.core.offers.facts import RESOURCES, Facts, Holder, facts_of
 from berth.slo_manager.core.offers.origin import NORMALIZATION, THIRD_PARTIES, shown_values
 from berth.slo_manager.core.offers.registry import KINDS
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.core.offers.settling import Settling
-from berth.slo_manager.core.offers.strategy import Colocation, strategy_of
+from berth.slo_manager.core.offers.strategy import strategy_of
 from berth.slo_manager.core.offers.sums import Sum
-from berth.slo_manager.core.offers.third_parties import TAKEN
+from berth.slo_manager.core.offers.third_parties import TAKEN, revisions_of
 from berth.slo_manager.core.offers.zones import zone_offers
 from berth.slo_manager.core.render import PROBLEMS_MAX, chosen
 
@@ -152,6 +153,7 @@ class Deciding:
             reporter=AGENT if seen.is_agents else KOORDLET,
             reported_at=arrived_s,
             problems=[*problems, *values.problems][:PROBLEMS_MAX],
+            parties=revisions_of(seen.annotations),
         )
         degrades_at = arrived_s + 60 * strategy.degrade_time_minutes
         return Decided(_revised(offer, before, now_ms), strategy, degrades_at)
@@ -248,8 +250,8 @@ def _revised(offer: NodeOffer, before: NodeOffer | None, now_ms: int) -> NodeOff
     offer = replace(offer, written=before.written, written_at=before.written_at)
     if _amounts(offer) != _amounts(before):
         return replace(offer, revision=max(now_ms, before.revision + 1))
-    said = (offer.reason, offer.strategy, offer.reporter, offer.problems, offer.taken)
-    if said == (before.reason, before.strategy, before.reporter, before.problems, before.taken):
+    said = (offer.reason, offer.strategy, offer.reporter, offer.problems, offer.taken, offer.parties)
+    if said == (before.reason, before.strategy, before.reporter, before.problems, before.taken, before.parties):
         return before
     return replace(offer, revision=before.revision)
 

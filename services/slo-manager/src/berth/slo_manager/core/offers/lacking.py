@@ -13,9 +13,9 @@ from berth.contracts.names import ANNOTATION_ORIGIN_ALLOCATABLE, CPU, LENT, MEMO
 from berth.contracts.slo import NodeOffer
 from berth.contracts.state import Node
 from berth.resources.amounts import format_amount
+from berth.rules.node_strategies.colocation import Colocation
 from berth.slo_manager.core.offers.difference import differs, differs_at_all
 from berth.slo_manager.core.offers.origin import origin_text, read_origin
-from berth.slo_manager.core.offers.strategy import Colocation
 
 _OF: Final = {name: MEMORY if name.endswith(MEMORY) else CPU for name in LENT}
 

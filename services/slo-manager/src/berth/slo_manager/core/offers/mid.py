@@ -6,9 +6,9 @@ from typing import Final
 
 from berth.contracts.names import CPU, MEMORY, MID_CPU, MID_MEMORY
 from berth.rules.cpus.qos import MID
+from berth.rules.node_strategies.colocation import STATIC, Colocation
 from berth.slo_manager.core.offers.facts import HOSTED_FOR_MID, RESOURCES, Facts
 from berth.slo_manager.core.offers.rules import V1_8, Rules
-from berth.slo_manager.core.offers.strategy import STATIC, Colocation
 from berth.slo_manager.core.offers.sums import Sum, share
 
 OFFERED: Final = {CPU: MID_CPU, MEMORY: MID_MEMORY}

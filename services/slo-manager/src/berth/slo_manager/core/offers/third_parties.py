@@ -14,6 +14,7 @@ from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.cpus.qos import BATCH
 
 ALLOCATIONS_MAX: Final = 256
+REVISION_MAX: Final = 1 << 53
 TAKEN: Final = (names.BATCH_CPU, names.BATCH_MEMORY)
 _FIELD: Final = annotation_field(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS)
 
@@ -22,6 +23,7 @@ class _Allocation(msgspec.Struct, frozen=True):
     name: str = ""
     priority: str = ""
     resources: dict[str, Any] | None = None
+    revision: Any = 0
 
 
 class _Allocations(msgspec.Struct, frozen=True):
@@ -51,3 +53,16 @@ def taken_by_third_parties(annotations: Mapping[str, str], before: Mapping[str, 
             return dict(before), Problem(field=field, message=message)
         add_into(total, {name: amount for name, amount in amounts.items() if name in TAKEN})
     return total, None
+
+
+def revisions_of(annotations: Mapping[str, str]) -> dict[str, int]:
+    """The revisions that entries name, by the names of their third parties: who changes its entry sees by it which
+    offer has followed."""
+    read = read_annotation(annotations, names.ANNOTATION_THIRD_PARTY_ALLOCATIONS, _Allocations)
+    if read is None or isinstance(read, Problem) or len(read.allocations or ()) > ALLOCATIONS_MAX:
+        return {}
+    return {
+        each.name: each.revision
+        for each in read.allocations or ()
+        if type(each.revision) is int and 0 < each.revision < REVISION_MAX
+    }

@@ -10,10 +10,10 @@ from typing import Final
 
 from berth.contracts.names import CPU
 from berth.rules.cpus.zone_reservation import zone_part
+from berth.rules.node_strategies.colocation import REQUEST, Colocation
 from berth.slo_manager.core.offers.batch import OFFERED, charged, gone_usage, zone_policies
 from berth.slo_manager.core.offers.facts import HOSTED_FOR_BATCH, Facts
 from berth.slo_manager.core.offers.rules import DEFAULT
-from berth.slo_manager.core.offers.strategy import REQUEST, Colocation
 from berth.slo_manager.core.offers.sums import share
 
 _SCALE: Final = {CPU: 1}

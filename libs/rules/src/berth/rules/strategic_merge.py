@@ -3,13 +3,17 @@
 Lists of objects with a merge key are merged by it, all others are replaced. The table below is the `patchMergeKey` of
 the upstream types; taints and tolerations are not in it because upstream they are atomic. Directives: `$patch`
 (replace, delete, merge), `$deleteFromPrimitiveList/<field>`, `$retainKeys`; `$setElementOrder` is accepted and has no
-effect on what is merged.
+effect on what is merged. Neither side is changed; what the patch does not name is shared with the target.
 """
 
 from typing import Any
 
-from berth.simcluster.store.objects import Json
-from berth.simcluster.store.status import bad_request
+Json = dict[str, Any]
+
+
+class PatchError(ValueError):
+    """The patch cannot be applied. The message is that of the API server."""
+
 
 MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "conditions": ("type",),
@@ -35,7 +39,7 @@ _SETS = frozenset({"finalizers", "podCIDRs"})
 
 
 def strategic_merge(target: Any, patch: Any) -> Any:
-    """The target with the patch merged in, as a new object."""
+    """The target with the patch merged in, as a new object. Raises PatchError."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get("$patch")
@@ -44,7 +48,7 @@ def strategic_merge(target: Any, patch: Any) -> Any:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise bad_request(f"unable to apply patch: unknown $patch type: {directive}")
+        raise PatchError(f"unable to apply patch: unknown $patch type: {directive}")
     result: Json = dict(target) if isinstance(target, dict) else {}
     retain = patch.get("$retainKeys")
     if isinstance(retain, list):
@@ -86,7 +90,7 @@ def _merge_by_key(field: str, keys: tuple[str, ...], old: list[Any], patch: list
     for item in patch:
         key = next((name for name in keys if name in item), None)
         if key is None:
-            raise bad_request(
+            raise PatchError(
                 f"unable to apply patch: map: {item} does not contain declared merge key: {keys[0]} ({field})"
             )
         place = next(

@@ -19,16 +19,17 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import LabelSelector
 from berth.rules import amplification, cpu_normalization
+from berth.rules.node_strategies.colocation import DEFAULT, Colocation
+from berth.rules.node_strategies.overlay import overlay
+from berth.rules.node_strategies.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 from berth.rules.selectors import LabelTest, compile_selector
-from berth.slo_manager.core.offers.strategy import DEFAULT, Colocation
-from berth.slo_manager.core.overlay import overlay
-from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 
 Json = dict[str, Any]
 
 NODE_STRATEGIES_MAX: Final = 1_000
 THRESHOLD: Final = "resourceUsedThresholdWithBE"
 SYSTEM: Final = "systemStrategy"
+QOS: Final = "resourceQOSStrategy"
 HOST_APPLICATIONS: Final = "hostApplications"
 NORMALIZATION: Final = "cpuNormalization"
 AMPLIFICATION: Final = "resourceAmplification"
@@ -65,7 +66,7 @@ KINDS: Final = (
             "cpuEvictPolicy": "evictByRealLimit",
         },
     ),
-    Kind("resourceQOSStrategy", "resource-qos-config", Qos, {}),
+    Kind(QOS, "resource-qos-config", Qos, {}),
     Kind(
         "cpuBurstStrategy",
         "cpu-burst-config",
@@ -118,6 +119,8 @@ class NodeStrategy(NamedTuple):
     name: str
     matches: LabelTest
     value: Any
+    selector: LabelSelector | None = None
+    """As it is written."""
 
 
 class Section(NamedTuple):
@@ -198,7 +201,7 @@ def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Proble
     notes: list[Problem] = []
     for position, raw in enumerate(_listed(document, kind.nodes)):
         place = f"{kind.nodes}[{position}]"
-        name, matches = _selected(raw, key, place, notes)
+        name, matches, selector = _selected(raw, key, place, notes)
         own = {field: value for field, value in raw.items() if field not in ("name", "nodeSelector")}
         value = overlay(cluster, own)
         problem = check(value, kind.shape, place)
@@ -207,7 +210,7 @@ def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Proble
         if problem is not None:
             notes.append(Problem(field=f"data[{key}].{problem.field}"[:300], message=problem.message[:300]))
             value = cluster
-        nodes.append(NodeStrategy(name, matches, value))
+        nodes.append(NodeStrategy(name, matches, value, selector))
     return Section(cluster, tuple(nodes)), notes
 
 
@@ -220,10 +223,10 @@ def _applications(section: str, key: str, text: str) -> tuple[Section, list[Prob
     notes: list[Problem] = []
     for position, raw in enumerate(_listed(document, NODE_CONFIGS)):
         place = f"{NODE_CONFIGS}[{position}]"
-        name, matches = _selected(raw, key, place, notes)
+        name, matches, selector = _selected(raw, key, place, notes)
         value = _part(raw, "applications", list)
         _checked(value, list[HostApplication], f"{place}.applications")
-        nodes.append(NodeStrategy(name, matches, value))
+        nodes.append(NodeStrategy(name, matches, value, selector))
     return Section(cluster, tuple(nodes)), notes
 
 
@@ -250,7 +253,7 @@ def _listed(document: Json, name: str) -> list[Json]:
     return found
 
 
-def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[str, LabelTest]:
+def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[str, LabelTest, LabelSelector | None]:
     """Read name and selector. One without a selector, or with a selector that means nothing, matches no node."""
     try:
         part = decode(encode({field: raw[field] for field in ("name", "nodeSelector") if field in raw}), _NodePart)
@@ -258,7 +261,7 @@ def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[st
         raise InvalidMessage(below(place, error.field), error.problem) from error
     selector = compile_selector(part.node_selector, f"data[{key}].{place}.nodeSelector")
     notes += selector.problems
-    return part.name or place, selector.matches
+    return part.name or place, selector.matches, part.node_selector
 
 
 def _checked(value: Any, shape: Any, field: str) -> None:

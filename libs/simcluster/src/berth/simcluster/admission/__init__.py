@@ -1,0 +1,1 @@
+"""Webhooks of the simulated API: which are called for a request, and what becomes of it."""

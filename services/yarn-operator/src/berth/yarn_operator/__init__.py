@@ -1,0 +1,1 @@
+"""How much of what a node lends is YARN to have?"""

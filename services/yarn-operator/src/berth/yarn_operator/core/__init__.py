@@ -1,0 +1,1 @@
+"""Decisions about one node, as functions of data."""
