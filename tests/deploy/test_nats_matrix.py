@@ -38,7 +38,7 @@ MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 READERS = {
     buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
     buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
-    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor"},
+    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor", "admission-webhook"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", "placement-solver", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "slo-manager"},
@@ -82,11 +82,11 @@ def probes() -> Iterator[Probe]:
             writer = {"reader"} if channel.place == "request" else {channel.writer}
             writers.setdefault(subject, set()).update(LEDGER_WRITERS if channel.place == buckets.LEDGER else writer)
     yield from (Probe(subject, frozenset(users)) for subject, users in writers.items())
+    yield Probe(f"$KV.{buckets.LEASE}.certificate.x", frozenset({"admission-webhook"}))
     for user in SERVICES:
         leases = {"placement-solver": "solver.x"}.get(user, user)
         holds = user in READERS[buckets.LEASE]
         yield Probe(f"$KV.{buckets.LEASE}.{leases}", frozenset({user} if holds else ()))
-    yield Probe(f"$KV.{buckets.LEASE}.certificate.x", frozenset({"admission-webhook"}))
         yield Probe(f"_INBOX_{user}.x", frozenset())
         yield Probe(f"{PREFIX}.dead.{user}.x", frozenset({user} & {"cluster-writer"}))
     for bucket in BUCKETS:
