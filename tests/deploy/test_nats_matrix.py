@@ -38,7 +38,7 @@ MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 READERS = {
     buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
     buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
-    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor", "admission-webhook"},
+    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", "placement-solver", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "slo-manager"},
