@@ -48,6 +48,7 @@ format: ## rewrite the code in its style
 contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissions from the contract; messages from each .proto
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
+	$(RUN) python tools/agent_components.py
 	$(LINT) python tools/protos.py
 
 .PHONY: bench

@@ -86,9 +86,7 @@ PARTS = {
         commits=True,
         makes_topology=True,
     ),
-    "admission-webhook": Part(
-        follows=(buckets.STATE, buckets.QUOTA, buckets.LEASE), leases=("admission-webhook", "certificate.*")
-    ),
+    "admission-webhook": Part(follows=(buckets.STATE, buckets.LEASE), leases=("admission-webhook", "certificate.*")),
     "auditor": Part(follows=(buckets.LEDGER, buckets.QUOTA), leases=("auditor",)),
     "node-authenticator": Part(authenticates=True),
     agents.AGENT: Part(

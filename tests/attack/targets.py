@@ -13,7 +13,15 @@ from berth.contracts import buckets
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
 
-LEASES = ("cluster-watcher", "device-inventory", "quota-manager", "reservation-manager", "slo-manager", "auditor")
+LEASES = (
+    "cluster-watcher",
+    "device-inventory",
+    "quota-manager",
+    "reservation-manager",
+    "slo-manager",
+    "auditor",
+    "admission-webhook",
+)
 AGENTS_NODES = ("n1", "n2")
 """Of the two agents that the tests have."""
 DESTRUCTIVE = ("STREAM.DELETE.{}", "STREAM.PURGE.{}", "STREAM.UPDATE.{}", "STREAM.MSG.DELETE.{}")
@@ -45,7 +53,9 @@ def kept() -> list[Target]:
         for kind in ("node", "report", "runtime")
         for node in AGENTS_NODES
     ]
-    found += [Target(f"KV_{buckets.LEASE}", f"$KV.{buckets.LEASE}.{name}") for name in (*LEASES, "solver.x")]
+    found += [
+        Target(f"KV_{buckets.LEASE}", f"$KV.{buckets.LEASE}.{name}") for name in (*LEASES, "solver.x", "certificate.x")
+    ]
     found.append(Target(buckets.DEAD, f"{PREFIX}.dead.cluster-writer.cmd.x"))
     return list(dict.fromkeys(found))
 

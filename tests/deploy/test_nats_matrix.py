@@ -73,7 +73,7 @@ def probes() -> Iterator[Probe]:
         if channel.place.startswith("berth_"):
             subject = f"$KV.{channel.place}.{subject}"
         if channel.place == buckets.METRICS:
-            assert channel.pattern in ("node.<name>", "report.<name>", "runtime.<name>")
+            assert channel.pattern in ("node.<name>", "report.<name>", "runtime.<name>", "pressure.<name>")
             for agent, node in NODES_OF_AGENTS.items():
                 key = channel.pattern.replace("<name>", node)
                 yield Probe(f"$KV.{buckets.METRICS}.{key}", frozenset({agent}))

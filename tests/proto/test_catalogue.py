@@ -15,7 +15,7 @@ from berth import contracts
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, WEBHOOKS
 from berth.contracts import buckets, command, event, ledger, state, subjects
 from berth.contracts.base import Message, Part
-from berth.contracts.catalogue import CHANNELS, NOBODY, Channel
+from berth.contracts.catalogue import CHANNELS, Channel
 from berth.contracts.kube import View
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +90,7 @@ BUILT = {
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),
+    "pressure.<name>": subjects.named_key("pressure", "NAME"),
     "pod.<node>.<uid>": subjects.node_pod_key("NODE", "UID"),
     "offer.<name>": subjects.named_key("offer", "NAME"),
     "charge.<class>": subjects.charge_key("CLASS"),
@@ -188,7 +189,7 @@ class TestChannel:
             assert BUILT[pattern] == filled(pattern)
 
     def test_its_writer_exists(self, channel: Channel) -> None:
-        assert channel.writer in {*SERVICES, NOBODY, "anybody", "every service"}
+        assert channel.writer in {*SERVICES, "anybody", "every service"}
         assert channel.writer in SERVICES or channel.place in (*STREAMS, *ASKED)
 
     def test_a_subject_of_a_stream_begins_as_the_stream_wants(self, channel: Channel) -> None:
@@ -284,15 +285,6 @@ def test_a_service_publishes_all_that_the_catalogue_says(service: str) -> None:
     patterns = [channel.pattern for channel in CHANNELS if channel.writer == service and channel.place in STREAMS]
     unsent = [pattern for pattern in patterns if not any(agree(built, pattern) for built in built_by(service))]
     assert unsent == []
-
-
-@pytest.mark.parametrize("channel", [each for each in CHANNELS if each.writer == NOBODY], ids=lambda each: each.tag)
-def test_what_nobody_sends_is_sent_by_nobody(channel: Channel) -> None:
-    """The day a service sends it, the catalogue has to name that service."""
-    name = channel.message.__name__
-    for service in SERVICES:
-        for path in (ROOT / "services" / service / "src").rglob("*.py"):
-            assert f"{name}(" not in path.read_text(), f"{service} sends {channel.tag}"
 
 
 def test_every_service_answers_for_its_status() -> None:

@@ -110,6 +110,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_NOMINATED",
         "ANNOTATION_DISPLACED",
         "ANNOTATION_EVICTED_FOR",
+        "ANNOTATION_NODE_EVICTION",
         "ANNOTATION_LET_GO",
         "ANNOTATION_REFUSED",
         "ANNOTATION_REVISION",

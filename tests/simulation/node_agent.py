@@ -49,6 +49,7 @@ _BEST_EFFORT: Final = f"{_GROUPS}/{qos_dir('systemd', 'BestEffort')}"
 _SERVICES: Final = f"{qos_dir('systemd', 'Burstable')}/kubepods-burstable-pod11111111_services.slice"
 _USED: Final = (_SERVICES, qos_dir("systemd", "Burstable"), qos_dir("systemd", "Guaranteed"))
 _STAT: Final = "proc/stat"
+_FOUND: Final = "max 100000\n"
 
 
 class Machine:
@@ -126,6 +127,11 @@ class Machine:
         quota = (self._folder / _BEST_EFFORT / "cpu.max").read_text().split()[0]
         return None if quota == "max" else int(quota)
 
+    def is_as_found(self) -> bool:
+        """Whether nothing of what kubelet has made of the group is changed."""
+        group = self._folder / _BEST_EFFORT
+        return ((group / "cpu.max").read_text(), (group / "cpuset.cpus").read_text()) == (_FOUND, "\n")
+
     def _count(self) -> None:
         """Every second: into files that stay open, with texts that never get shorter."""
         ticks = int(self._used_s * 100)
@@ -137,7 +143,7 @@ class Machine:
         base = f"{_GROUPS}/{path}"
         self._write(f"{base}/cpu.stat", "usage_usec 0\nuser_usec 1")
         self._write(f"{base}/memory.stat", _MEMORY)
-        self._write(f"{base}/cpu.max", "max 100000")
+        self._write(f"{base}/cpu.max", _FOUND.strip())
         self._write(f"{base}/cpuset.cpus", "")
         self._write(f"{base}/cpuset.cpus.effective", f"0-{CORES - 1}")
 
@@ -174,6 +180,8 @@ def unsettled(harness: Harness) -> Iterator[str]:
     held_us, wanted_us = machine.quota_us(), _wanted_us(harness, machine)
     if (held_us is None) != (wanted_us is None) or abs((held_us or 0) - (wanted_us or 0)) > CLOSE_US:
         yield f"best-effort pods of {NODE} are held to {held_us} us, not to {wanted_us}"
+    if wanted_us is None and not machine.is_as_found():
+        yield f"the best-effort group of {NODE} is not as it was found, though nothing is to hold it"
     stream = harness.nats.streams.get(f"KV_{buckets.METRICS}")
     subject = f"$KV.{buckets.METRICS}.{named_key('node', NODE)}"
     told = [each for each in stream.messages.values() if each.subject == subject] if stream is not None else []

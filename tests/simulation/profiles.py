@@ -50,6 +50,8 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "borrowed",
         "busy booking",
         "displacing",
+        "grown",
+        "grown and loss",
         "handed over",
         "lent and loss",
         "restricted",

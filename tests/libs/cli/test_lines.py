@@ -88,6 +88,7 @@ def test_cpus_and_zones_that_were_granted_are_lists() -> None:
         (event.EvictionSent(**{**EVICTION, "beneficiary": "/quota:tree:team"}), ("for quota tree/team",)),
         (event.EvictionSent(**{**EVICTION, "beneficiary": "/quota::team"}), ("for quota team",)),
         (event.EvictionSent(**{**EVICTION, "beneficiary": "/nightly"}), ("for reservation/nightly",)),
+        (event.EvictionSent(**{**EVICTION, "beneficiary": "/node:n1"}), ("for node n1",)),
         (
             event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),
             ("withdrawn", "a/b", "gone"),

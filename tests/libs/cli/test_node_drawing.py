@@ -255,3 +255,9 @@ def test_no_line_is_wider_than_the_terminal(answer: NodeAnswer, width: int) -> N
     for line in drawn(answer, width):
         assert len(line) <= width
         assert "\n" not in line
+
+
+def test_how_the_strategies_of_its_agent_stand():
+    lines = drawn(node(), 100, {"suppress": "2 values", "memory-qos": "off"})
+    at = lines.index("  STRATEGIES")
+    assert lines[at + 1 : at + 3] == ["    suppress    2 values", "    memory-qos  off"]

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from tests.services.worlds.shell import ShellWorld
 
+from berth.admission_webhook import keys
 from berth.admission_webhook.settings import SERVICE, Settings
 from berth.admission_webhook.shell import Shell
 from berth.contracts import buckets, names
@@ -136,7 +137,7 @@ async def test_a_replica_is_ready_once_the_api_server_can_trust_it(world: World)
     status, answer = await ask(shell, world.bundle["mutating"], "/mutate-pod", review(pod()))
     assert (status, answer["response"]) == (200, {"uid": "u", "allowed": True})
     with pytest.raises(aiohttp.ClientConnectorCertificateError):
-        await ask(shell, (await world.start("stranger"))._certificate.pem, "/mutate-pod", review(pod()))
+        await ask(shell, keys.make("127.0.0.1", 1_700_000_000, 1e9).pem, "/mutate-pod", review(pod()))
     assert (await world.status()).ready
 
 

@@ -7,6 +7,7 @@ import pytest
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Allocation, DeviceGrant
 from berth.kube.answer import Answer, answer_of
+from berth.simcluster.store import Path
 from berth.testing.views import eventually
 
 
@@ -236,6 +237,42 @@ async def test_a_reservation_is_bound_by_its_status(desk, api):
     after = api.seen_reservation("r")
     assert (after.phase, after.node, after.plan, after.allocatable) == ("Available", "n", "p", {"cpu": 2000})
     assert {condition.type for condition in after.conditions} == {"Scheduled", "Ready"}
+
+
+def grows(api):
+    """It is placed under plan `made`, and asks for 3 cores."""
+    path = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "r")
+    notes = {names.ANNOTATION_PLAN: "made", names.ANNOTATION_RESERVATION_RESIZE: '{"resources":{"cpu":"3"}}'}
+    api.reservation("r")
+    assert api.store.patch(path, {"metadata": {"annotations": notes}}).status == 200
+    status = {"phase": "Available", "nodeName": "n", "allocatable": {"cpu": "2"}}
+    assert api.store.patch(path._replace(subresource="status"), {"status": status}).status == 200
+    return api.seen_reservation("r")
+
+
+async def test_a_reservation_grows_by_its_status_and_then_names_the_plan(desk, api):
+    key, seen = subjects.named_key("reservation", "r"), grows(api)
+    desk.put(key, seen)
+    former = desk.decide(seen, "made", namespace="", kind="reservation", allocation=Allocation(amounts={"cpu": 2000}))
+    desk.binds.begin(former)
+    decision = desk.decide(
+        seen, namespace="", kind="reservation", allocation=Allocation(amounts={"cpu": 3000}), grows="made"
+    )
+    assert desk.cluster.book.claims_of(("", "r"))[0].amounts == {"cpu": 3000}
+    # The amounts land, and the writer stops there.
+    desk.api.on("patch", lambda *_: Answer(409))
+    desk.binds.begin(decision)
+    await eventually(lambda: desk.binds.has_parked(), what="the status has moved the version on")
+    half = api.seen_reservation("r")
+    assert (half.plan, half.allocatable) == ("made", {"cpu": 3000})
+    desk.put(key, half)
+    await desk.over()
+    after = api.seen_reservation("r")
+    assert (after.plan, after.allocatable, after.attempt) == ("p", {"cpu": 3000}, 0)
+    desk.put(key, after)
+    desk.binds.begin(decision)
+    await desk.over()
+    assert api.seen_reservation("r").version == after.version
 
 
 def _allocation(minors):

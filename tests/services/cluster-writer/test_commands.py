@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from berth.bus.port import Message
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands, RetryLaterError
+from berth.cluster_writer.eviction_publisher import EvictionPublisher
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import (
@@ -19,6 +21,7 @@ from berth.contracts.command import (
     AnnotateNode,
     ApplyObject,
     DeleteObject,
+    EvictionNote,
     EvictPod,
     OfferNode,
     PatchNode,
@@ -42,6 +45,17 @@ class FakeOutbox:
 
     def put(self, note):
         self.notes.append(note)
+
+
+class FakePublisher:
+    def offer(self, *_, **__):
+        return True
+
+
+def eviction(pod, **given):
+    note = EvictionNote(need="BEMemoryEvict-1", feature="BEMemoryEvict", accumulator="podUsed", message="full")
+    said = {"reason": "NodePressure", "node": pod.node, "revision": 5, "note": note, **given}
+    return EvictPod(namespace="default", name=pod.name, uid=pod.uid, **said)
 
 
 def subject_of(command):
@@ -75,7 +89,9 @@ class Bench:
     def __init__(self, api):
         self.api, self.outbox = api, FakeOutbox()
         self.cluster = ClusterView(lambda *args: None)
-        self.commands = Commands(self.cluster, api, self.outbox, SystemClock())
+        clock = SystemClock()
+        evictions = NodeEvictions(api, clock, EvictionPublisher(FakePublisher(), self.outbox))
+        self.commands = Commands(self.cluster, api, self.outbox, clock, evictions)
 
     async def send(self, command):
         await self.commands.handle(Message(subject=subject_of(command), data=encode(command)))
@@ -181,19 +197,19 @@ async def test_what_the_world_has_overtaken_is_done(desk, api):
     pod = api.pod("a")
     api.remove("a")
     await desk.send(refusal(pod))
-    await desk.send(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    await desk.send(eviction(pod, node="n"))
     api.pod("a")
     await desk.send(refusal(pod))
-    await desk.send(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    await desk.send(eviction(pod, node="n"))
     assert api.raw("a")
     assert api.seen("a").unschedulable == ""
 
 
 @pytest.mark.parametrize("status", [0, 401, 403, 429, 500])
 async def test_what_may_work_later_comes_again(desk, api, status):
-    pod = api.pod("a")
-    api.on("evict", lambda name: Answer(status))
-    command = EvictPod(namespace="default", name="a", uid=pod.uid, reason="r")
+    node = api.node("n")
+    api.on("patch", lambda name, body: Answer(status))
+    command = PatchNode(name="n", uid=node.uid, labels={"a": "b"})
     with pytest.raises(RetryLaterError):
         await desk.send(command)
     await desk.send(command)
@@ -339,11 +355,11 @@ async def test_an_eviction_on_the_subject_of_another_command_is_refused(desk, ap
     pod = api.pod("a")
     evicted = []
     api.on("evict", lambda name: evicted.append(name))
-    eviction = encode(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    asked = encode(eviction(pod))
     for tail in ("apply.nodeslos.a", "refuse.pods.default.a", "report.pods.default.a", "evict.pods.default.b"):
         subject = f"berth.v1.cmd.{tail}"
         with pytest.raises(InvalidMessage, match=r"^(type|name)"):
-            await desk.commands.handle(Message(subject=subject, data=eviction))
+            await desk.commands.handle(Message(subject=subject, data=asked))
     assert evicted == []
 
 

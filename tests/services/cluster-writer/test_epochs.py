@@ -67,6 +67,18 @@ async def test_unbound_pods_and_reservations_of_ours_are_fenced(bench, api):
     assert late.conflict, "no bind judged before can land now"
 
 
+async def test_what_may_be_growing_is_fenced_though_it_has_its_node(bench, api):
+    path = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "")
+    status = {"phase": "Available", "nodeName": "n", "allocatable": {"cpu": "2"}}
+    for name, cores in (("grows", "3"), ("stays", "2")):
+        api.reservation(name)
+        notes = {names.ANNOTATION_RESERVATION_RESIZE: f'{{"resources":{{"cpu":"{cores}"}}}}'}
+        api.store.patch(path._replace(name=name), {"metadata": {"annotations": notes}})
+        api.store.patch(path._replace(name=name, subresource="status"), {"status": status})
+    await bench.epochs.raise_epoch(0, "first start")
+    assert [api.seen_reservation(name).attempt for name in ("grows", "stays")] == [1, 0]
+
+
 async def test_the_order_is_lease_then_fences_then_entry(bench, api):
     api.pod("a")
     seen = []

@@ -32,7 +32,7 @@ from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.shell import SERVICE, Agent, _restore_inventory
+from berth.node_qos_enforcer.shell import SERVICE, Agent, _restore_inventory, undo
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile
 from berth.node_qos_enforcer.views import node_key
 from berth.runtime import Context
@@ -444,3 +444,16 @@ async def test_the_process_measures_this_machine(nats_server, tmp_path: Path):
             process.send_signal(signal.SIGTERM)
             code = await asyncio.to_thread(process.wait, 20)
         assert code == 0
+
+
+def test_everything_is_given_back_without_a_bus(modern_machine, tmp_path, capsys):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    environ = {
+        "BERTH_PROC_ROOT": str(modern_machine.root / "proc"),
+        "BERTH_SYS_ROOT": str(modern_machine.root / "sys"),
+        "BERTH_JOURNAL_FILE": str(tmp_path / "journal.json"),
+    }
+    assert undo(environ) == 0
+    assert knob.read_text() == "max 100000\n"
+    assert capsys.readouterr().out == ""

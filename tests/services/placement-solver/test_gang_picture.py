@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.services.worlds.solver.bench import SolverBench
 
+from berth.contracts import names
+from berth.contracts.base import Problem
 from berth.contracts.gang_question import GangQuestion, GangView
 from berth.placement_solver.gang_picture import gangs_seen
 from berth.testing.builders import pod
@@ -50,6 +52,17 @@ async def test_a_gang_that_was_tried_says_when_and_why_not(run: Any) -> None:
     assert view.waiting == ["default/job-0", "default/job-1"]
     assert view.reasons[0].code == "gang"
     assert run.cluster.queue.waiting_groups == 1
+
+
+async def test_a_minimum_that_cannot_be_read_is_a_problem_and_none(run: Any) -> None:
+    """cluster-watcher shows it as 0."""
+    problem = Problem(field="spec.minMember", message="-2 is not between 0 and 2147483647")
+    run.pod_group("job", 0, problems=[problem, Problem(field="status.running", message="-1")])
+    run.pod(pod("job-0").requests(cpu=4000).label(names.LABEL_POD_GROUP, "job"))
+    await SolverBench(run).until_idle()
+    view = seen(run, "job")
+    assert (view.outcome, view.minimum, view.problems) == ("waiting", -1, [problem])
+    assert [each.message for each in view.reasons] == [f"gang default/job: spec.minMember: {problem.message}"]
 
 
 async def test_all_gangs_are_listed_and_one_that_is_unknown_is_none(run: Any) -> None:

@@ -16,6 +16,7 @@ from berth.contracts.kube import LabelSelector
 from berth.contracts.ledger import Decision
 from berth.contracts.state import PodDisruptionBudget
 from berth.placement_solver import metrics
+from berth.placement_solver.core.displacers.giving_units import GivingUnits
 from berth.rules.preemption import BY_QUOTA
 from berth.testing.builders import PodBuilder, pod
 
@@ -86,6 +87,27 @@ async def test_what_was_lent_comes_back_to_a_gang_within_its_min(run: Any, bench
     bench.clock.time += 20
     await bench.until_idle()
     assert sorted(bench.placed()) == ["mine-0", "mine-1"]
+
+
+async def test_who_might_leave_is_worked_out_once_for_all_who_are_refused(
+    run: Any, bench: SolverBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(run, "owner", promised=4, runtime=4)
+    limits(run, "borrower", promised=4, runtime=4)
+    for at in range(2):
+        run.pod(
+            held(sized(f"lent-{at}", "borrower", 4), "borrower", f"n{at}").label(
+                names.LABEL_DISABLE_PREEMPTIBLE, "true"
+            )
+        )
+    for at in range(4):
+        run.pod(sized(f"mine-{at}", "owner", 1))
+    found: list[str] = []
+    real = GivingUnits._all_of
+    monkeypatch.setattr(GivingUnits, "_all_of", lambda self, groups: found.append("") or real(self, groups))
+    await bench.rounds.round()
+    assert len(bench.run.cluster.queue.waiting) == 4
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(("promised", "runtime"), [(3, 2), (4, 6)], ids=["above its min", "too little is lent"])

@@ -96,6 +96,21 @@ async def test_a_pod_waits_for_what_hooks_say_and_is_charged_so(run: Any, bench:
     assert run.cluster.quotas.used(("", "above")) == {names.CPU: 1000, SEAT: 2}
 
 
+async def test_what_hooks_say_of_a_group_wakes_its_pods_alone(run: Any, bench: SolverBench) -> None:
+    run.quota("others", max={SEAT: 3, names.CPU: 64_000}, rules=HOOKED)
+    for group, kind in (("team", "a"), ("others", "b")):
+        says(run, run.pod(sized(group, kind, group)), 9, group=group)
+    await bench.until_idle()
+    waiting = run.cluster.queue.waiting
+    assert {name[1]: each.tries for name, each in waiting.items()} == {"team": 1, "others": 1}
+    says(run, waiting["default", "team"].object, 1)
+    says(run, waiting["default", "others"].object, 9, group="others")  # as before
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed() == {"team": "n0"}
+    assert waiting["default", "others"].tries == 1
+
+
 async def test_what_was_decided_counts_whatever_hooks_say_later(run: Any, bench: SolverBench) -> None:
     builder = sized("p")
     says(run, run.pod(builder), 2)

@@ -27,7 +27,7 @@ from berth.rules.times import text_of
 from berth.runtime import Moment
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import Reconciler
-from berth.slo_manager.views import OFFER, PodView, Reports, SloView, StateView
+from berth.slo_manager.views import OFFER, PodView, Pressures, Reports, SloView, StateView
 
 MAP = ("berth-system", "slo-controller-config")
 CONFIG = namespaced_key("configmap", *MAP)
@@ -47,6 +47,7 @@ class Bench:
         self.view = StateView(MAP, self.marked.append, lambda: None)
         self.pods = PodView(self.marked.append, lambda: None)
         self.reports = Reports(self.marked.append, lambda: None)
+        self.pressures = Pressures(self.marked.append)
         self.published = SloView(self.marked.append)
         self.shown: dict[str, Node] = {}
         self.sent: list[OfferNode] = []
@@ -62,12 +63,14 @@ class Bench:
             self.view,
             self.pods,
             self.reports,
+            self.pressures,
             self.published,
             config_map=MAP,
             sync_objects=False,
             sync_nodes=True,
             sync_offers=sync_offers,
             mirror_metrics=self.mirrors,
+            evictions_per_hour=20,
             rules=Rules(),
         )
 

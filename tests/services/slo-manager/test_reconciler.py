@@ -19,7 +19,7 @@ from berth.contracts.subjects import named_key, namespaced_key, synced_key
 from berth.runtime import Moment, Outcome
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import API, Reconciler
-from berth.slo_manager.views import PodView, Reports, SloView, StateView
+from berth.slo_manager.views import PodView, Pressures, Reports, SloView, StateView
 
 MAP = ("berth-system", "slo-controller-config")
 CONFIG = namespaced_key("configmap", *MAP)
@@ -47,6 +47,7 @@ class Bench:
         self.view = StateView(MAP, self.marked.append, lambda: self.marked.append("all"))
         self.pods = PodView(self.marked.append, lambda: self.marked.append("all"))
         self.reports = Reports(self.marked.append, lambda: self.marked.append("all"))
+        self.pressures = Pressures(self.marked.append)
         self.published = SloView(self.marked.append)
         self.begin(sync_objects=sync_objects)
 
@@ -55,12 +56,14 @@ class Bench:
             self.view,
             self.pods,
             self.reports,
+            self.pressures,
             self.published,
             config_map=MAP,
             sync_objects=sync_objects,
             sync_nodes=self.sync_nodes,
             sync_offers=True,
             mirror_metrics=False,
+            evictions_per_hour=20,
             rules=Rules(),
         )
 

@@ -295,6 +295,19 @@ PLANTED: Final[dict[str, Bug]] = {
         in_reservations.told_at_once,
         run_profiles.BUSY_BOOKING,
     ),
+    "grown blindly": Bug(
+        "a Reservation grows whatever its node has free", in_reservations.grown_blindly, run_profiles.GROWN
+    ),
+    "growth unclaimed": Bug(
+        "what a Reservation grows to is given away until its status shows it",
+        in_reservations.growth_unclaimed,
+        run_profiles.GROWN,
+    ),
+    "growth named first": Bug(
+        "a Reservation names the plan by which it grows before it has grown",
+        in_reservations.growth_named_first,
+        run_profiles.GROWN,
+    ),
     "loans unwritten": Bug(
         "a bind does not say what its pod borrows", in_reservations.loans_unwritten, run_profiles.LENT_AND_LOSS
     ),

@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.simulation import schedules
 from tests.simulation.planted.users import CARD, crowd
-from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Delete, Json, Size, Timed
+from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Change, Create, Delete, Json, Size, Timed
 
 from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
@@ -20,6 +20,7 @@ SHARE: Final = PodRequest(500, 512, 1, 500)
 """Half a card."""
 PRIORITY: Final = 100
 SMALL: Final = PodRequest(100, 64, 0)
+SOME: Final = PodRequest(1_000, 1_024, 0)
 
 
 def restricted(rng: random.Random, size: Size) -> list[Timed]:
@@ -144,6 +145,39 @@ def busy(rng: random.Random, size: Size) -> list[Timed]:
             f"user-{number}", SMALL, namespace=NAMESPACE, labels={OWNER_LABEL: "busy"}, annotations=notes
         )
         done.append(Timed(rng.uniform(3.0, size.end_s), Create(user)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def grown(rng: random.Random, size: Size) -> list[Timed]:
+    """Reservations that are to hold more or less from time to time, for users and among pods that want the same."""
+    done = crowd(rng, size)
+    for number in range(size.reservations):
+        at_s, name = rng.uniform(1.0, 8.0), f"grown-{number}"
+        made: Json = {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name},
+            "spec": {
+                "template": {"metadata": {"namespace": NAMESPACE}, "spec": SOME.spec()},
+                "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: name}}}],
+                "ttl": "1h",
+                "allocateOnce": False,
+                "allocatePolicy": rng.choice(("Aligned", "Restricted")),
+            },
+        }
+        done.append(Timed(at_s, Create(made)))
+        for _ in range(6):
+            resources = {"cpu": f"{rng.choice((500, 2000, 4000, 8000, 16000))}m"}
+            if rng.random() < 0.5:
+                resources["memory"] = f"{rng.choice((1, 4, 16))}Gi"
+            notes = {names.ANNOTATION_RESERVATION_RESIZE: json.dumps({"resources": resources})}
+            change = Change("Reservation", name, {"metadata": {"annotations": notes}})
+            done.append(Timed(rng.uniform(at_s + 1.0, size.end_s), change))
+        for user in range(3):
+            notes = {DURATION: f"{rng.uniform(3, 15):.1f}s"}
+            labels = {OWNER_LABEL: name}
+            pod = pod_manifest(f"{name}-user-{user}", SOME, namespace=NAMESPACE, labels=labels, annotations=notes)
+            done.append(Timed(rng.uniform(at_s, size.end_s - 10.0), Create(pod)))
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -7,10 +7,17 @@ from unittest.mock import patch
 
 from tests.simulation.planted.in_writer import together
 
+from berth.cluster_writer.bind_executor import BindExecutor
+from berth.contracts.ledger import Decision
+from berth.kube import resources
+from berth.kube.answer import Answer
+from berth.placement_solver.core import growths
 from berth.placement_solver.core.displacers import reservations
+from berth.placement_solver.core.verify import Verifier
 from berth.reservation_manager.core.pacing import StatusPace
 from berth.rules import reservation_displaces
 from berth.rules.records.borrowed import Borrowed
+from berth.transaction import claims
 from berth.transaction.owners import Owners
 
 Planted = AbstractContextManager[object]
@@ -29,6 +36,30 @@ def loans_unwritten() -> Planted:
 def loans_forgotten() -> Planted:
     """Without the decision nobody believes what a pod borrows."""
     return patch.object(Owners, "lends", lambda *_: False)
+
+
+def grown_blindly() -> Planted:
+    """A Reservation grows whatever its node has free."""
+    return together(
+        patch.object(growths, "_beyond", lambda *_: {}), patch.object(Verifier, "check_growth", lambda *_: [])
+    )
+
+
+def growth_unclaimed() -> Planted:
+    """What a Reservation grows to is not its own before its status shows it."""
+    real = claims.of_reservation
+    return patch.object(claims, "of_reservation", lambda reservation, decision=None: real(reservation))
+
+
+def growth_named_first() -> Planted:
+    """The annotation names the plan by which a Reservation grows before its status shows the amounts."""
+
+    async def named_first(self: BindExecutor, decision: Decision, version: int) -> Answer:
+        guard = {"uid": decision.uid, "resourceVersion": str(version)}
+        body = {"metadata": {**guard, "annotations": decision.annotations}}
+        return await self._api.patch(resources.RESERVATIONS, "", decision.name, body)
+
+    return patch.object(BindExecutor, "_send_growth", named_first)
 
 
 def anybody_leaves() -> Planted:

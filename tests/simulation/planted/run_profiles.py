@@ -18,6 +18,7 @@ from tests.simulation.planted.bookings import (
     borrowed,
     busy,
     displacing,
+    grown,
     handed_over,
     lent_for_long,
     restricted,
@@ -306,6 +307,16 @@ DISPLACING: Final = replace(
     faults=every(11.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
 )
 """Pods leave for Reservations, while that is interrupted."""
+GROWN: Final = replace(
+    BOOKINGS,
+    size=Size(nodes=2, singles=40, reservations=6),
+    actions=grown,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 4.0), trouble.killed(SOLVER)),
+)
+"""Reservations grow where they are, while that is interrupted."""
+GROWN_AND_LOSS: Final = replace(
+    GROWN, faults=every(9.0, trouble.ledger_remade, trouble.paused(WRITER, 0.5, 4.0), start_s=6.0)
+)
 TAKEN_OVER: Final = replace(
     BOOKINGS,
     size=Size(nodes=2, singles=30, reservations=16),

@@ -22,6 +22,7 @@ from berth.contracts import (
     ledger,
     metrics,
     network,
+    node_pressure,
     node_report,
     node_runtime,
     question,
@@ -60,8 +61,6 @@ _AGENT = "node-qos-enforcer"
 _AUDITOR = "auditor"
 _YARN = "yarn-operator"
 _WEBHOOK = "admission-webhook"
-NOBODY = "no service yet"
-"""The writer of a message that is understood, but that no service sends."""
 _EVT = f"{PREFIX}.evt"
 _CMD = f"{PREFIX}.cmd"
 _SVC = f"{PREFIX}.svc"
@@ -111,6 +110,7 @@ CHANNELS = (
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", _AGENT),
     Channel(node_report.NodeReport, buckets.METRICS, "report.<name>", _AGENT),
     Channel(node_runtime.NodeRuntime, buckets.METRICS, "runtime.<name>", _AGENT),
+    Channel(node_pressure.NodePressure, buckets.METRICS, "pressure.<name>", _AGENT),
     Channel(ledger.Epoch, buckets.LEDGER, "epoch", _WRITER),
     Channel(ledger.Decision, buckets.LEDGER, "e<epoch>.decision.<namespace>.<name>", _SOLVER),
     Channel(ledger.AccountStamp, buckets.LEDGER, "e<epoch>.account.<account>", _SOLVER),
@@ -138,7 +138,7 @@ CHANNELS = (
     Channel(command.ConfigureWebhooks, buckets.COMMANDS, f"{_CMD}.configure.webhooks.<kind>", _WEBHOOK),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.pods.<namespace>.<name>", _SOLVER),
     Channel(command.ReportPod, buckets.COMMANDS, f"{_CMD}.report.pods.<namespace>.<name>", _INVENTORY),
-    Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", NOBODY),
+    Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", _SLO),
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),
     Channel(event.PlacementUnschedulable, buckets.EVENTS, f"{_EVT}.placement.unschedulable.<namespace>.<pod>", _SOLVER),
     Channel(event.PlacementBound, buckets.EVENTS, f"{_EVT}.placement.bound.<namespace>.<pod>", _WRITER),

@@ -153,13 +153,32 @@ class ReportPod(Message, frozen=True, kw_only=True, tag="pod.report.v1"):
     warning: bool = True
 
 
+class EvictionNote(Part, frozen=True, kw_only=True):
+    """Why a pod leaves its node for the node's sake; fields are those of `slo.PodEviction`."""
+
+    need: str
+    feature: str
+    accumulator: str
+    release: dict[str, Integer] = {}
+    counts: dict[str, Integer] = {}
+    message: str = ""
+
+
 class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
-    """Evict a pod through the eviction API, so that disruption budgets hold."""
+    """Evict a pod from its node through the eviction API, so that disruption budgets hold.
+
+    The pod carries `note` before it is asked to leave, and the refusal with it where it may stay; `revision` grows from
+    one request for a pod to the next, and the note shows it. After `until`, unix seconds, nobody needs it any more.
+    """
 
     namespace: str
     name: str
     uid: str
     reason: str
+    node: str = ""
+    revision: Integer = 0
+    until: float = 0.0
+    note: EvictionNote | None = None
 
 
 Command = (

@@ -141,6 +141,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     ignores some resource: what is checked later leaves them out, too.
     `loans` are what it borrows of Reservations that it is no owner of. `offer` is the revision of the `NodeOffer` that
     it counted by, where it asks for batch or mid resources; 0: it does not, or nobody offers.
+    `grows` is the plan under which its Reservation is placed already, on the same node: it is to hold these amounts
+    instead of what it holds. Empty: it is not placed yet.
     `quota` is `tree/group` of the charged group, `surcharge` what it is charged beyond the request, `reservation` the
     name of the one it draws on. `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address.
     `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the
@@ -179,6 +181,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     loans: list[Loan] = []
     surcharge: dict[str, Integer] = {}
     offer: Integer = 0
+    grows: str = ""
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

@@ -94,7 +94,9 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     how much CPU best-effort pods may use by the node's strategy, -1 while that is unknown. `pressure_by_group` holds
     those of `pods` (all of them together), `burstable` and `besteffort` whose control groups tell: those of version 1
     have no such figures. `windows` are those of the node, shortest first. `runtime_plugin` is None where the agent is
-    no plugin of the container runtime.
+    no plugin of the container runtime. `strategies` says of each strategy by name how it stands on a node that
+    enforces: off, how many values it holds, why it does nothing, what of the kernel it lacks. `prod_reclaimable` is
+    what prod pods have asked for and are predicted not to need, None while that is not known.
     """
 
     node: str
@@ -116,3 +118,5 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     windows: list[UsageWindow] = []
     runtime_plugin: RuntimePlugin | None = None
     problems: list[Problem] = []
+    strategies: dict[str, str] = {}
+    prod_reclaimable: Usage | None = None

@@ -34,6 +34,8 @@ ANNOTATION_DISPLACED = "scheduling.berth.sh/displaced"
 """PodGroup: the plan for which its whole gang was last made to leave: it has to begin anew as a gang."""
 ANNOTATION_EVICTED_FOR = "scheduling.berth.sh/evicted-for"
 """Pod that is to be evicted: for whom, JSON: plan, beneficiary, reason. Under this mark alone is it evicted."""
+ANNOTATION_NODE_EVICTION = "scheduling.berth.sh/node-eviction"
+"""Pod: why it is evicted for its node's sake, JSON; or why that was refused."""
 ANNOTATION_LET_GO = "scheduling.berth.sh/let-go"
 """Pod, Reservation: the plans of its nominations that were withdrawn, the newest last, a JSON list."""
 ANNOTATION_REFUSED = "scheduling.berth.sh/refused"
@@ -98,6 +100,8 @@ ANNOTATION_OOM_SCORE = "koordinator.sh/oom-score-adj"
 """Pod: the OOM score of its containers, an integer as text."""
 ANNOTATION_OOM_SCORES = "koordinator.sh/oom-score-adj-spec"
 """Pod: OOM scores by container, JSON. They go before that of the pod."""
+LABEL_LOW_OOM_SCORES = "qos.berth.sh/low-oom-scores"
+"""Namespace: `true` lets its pods have OOM scores below those that kubelet gives, so that others die before them."""
 
 # --- who is made to leave --------------------------------------------------------------------------------------------
 

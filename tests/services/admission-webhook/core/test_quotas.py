@@ -36,7 +36,7 @@ def test_of_namesakes_the_first_counts_and_is_told() -> None:
     quotas.put(quota("q", "a", **{names.ANNOTATION_QUOTA_ADMISSION: '{"cpu": "2"}'}))
     known = quotas.known.get("q")
     assert known is not None
-    assert (known.namespace, quotas.namesakes, quotas.limits) == ("a", {"q"}, {"q": {"cpu": 2000}})
+    assert (known.namespace, quotas.namesakes, quotas.limits) == ("a", frozenset({"q"}), {"q": {"cpu": 2000}})
     quotas.remove("a", "q")
     known = quotas.known.get("q")
     assert known is not None

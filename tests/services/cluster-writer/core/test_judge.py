@@ -375,3 +375,42 @@ def test_answers_to_a_bind(status, following):
 )
 def test_answers_to_a_withdrawal(status, following):
     assert after_withdrawal(Answer(status)) is following
+
+
+KEY = names.ANNOTATION_RESERVATION_RESIZE
+MADE = {"name": "a", "uid": "a", "version": 10, "node": "n", "plan": "made", "phase": "Available"}
+MADE |= {"allocatable": {"cpu": 1}, "annotations": {KEY: '{"resources":{"cpu":"3m"}}'}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({}, Verdict.BIND),
+        ({"plan": "p"}, Verdict.NOTHING),
+        ({"plan": "another"}, Verdict.NOTHING),
+        ({"attempt": 1}, Verdict.NOTHING),
+        ({"phase": "Succeeded"}, Verdict.NOTHING),
+        ({"node": "other"}, Verdict.NOTHING),
+        ({"allocatable": {"cpu": 3}}, Verdict.BIND),
+        ({"annotations": {KEY: '{"resources":{"cpu":"2m"}}'}}, Verdict.WITHDRAW),
+        ({"annotations": {KEY: "{"}}, Verdict.WITHDRAW),
+    ],
+    ids=range(9),
+)
+def test_a_reservation_grows_behind_the_plan_that_the_decision_follows(fields, verdict):
+    views = Views()
+    views.complete("reservations", 100)
+    decision = views.decision(cpu=3, namespace="", kind="reservation", grows="made")
+    views.plan()
+    views.book.see_reservation(("", "a"), Reservation(**(MADE | fields)))
+    assert views.judge(decision) is verdict
+
+
+def test_a_reservation_does_not_grow_beyond_its_node():
+    views = Views()
+    views.complete("reservations", 100)
+    decision = views.decision(cpu=3, namespace="", kind="reservation", grows="made")
+    views.plan()
+    views.book.see_reservation(("", "a"), Reservation(**MADE))
+    views.pod("b", node="n", template=PodTemplate(requests={"cpu": 2}))
+    assert views.judge(decision) is Verdict.WITHDRAW

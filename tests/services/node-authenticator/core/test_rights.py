@@ -17,7 +17,7 @@ NAMES = st.text(min_size=1, max_size=60)
 def test_an_agent_writes_the_key_of_its_node(name: str) -> None:
     rights = rights_of(name)
     assert [each for each in rights.publish if each.startswith("$KV.")] == [
-        f"$KV.{buckets.METRICS}.{named_key(kind, name)}" for kind in ("node", "report", "runtime")
+        f"$KV.{buckets.METRICS}.{named_key(kind, name)}" for kind in ("node", "report", "runtime", "pressure")
     ]
 
 

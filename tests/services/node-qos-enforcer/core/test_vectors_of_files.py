@@ -65,7 +65,6 @@ CONVERSIONS = {
     "milli_to_shares": cpu_values.milli_to_shares,
     "milli_to_quota": cpu_values.milli_to_quota_us,
     "shares_to_weight": cpu_values.shares_to_weight,
-    "weight_to_shares": cpu_values.weight_to_shares,
 }
 
 
@@ -84,8 +83,6 @@ def test_path(case):
     above, _, name = pod.rpartition("/")
     assert cgroup_paths.qos_dir(driver, qos) == above
     assert cgroup_paths.pod_uid_of(driver, name) == given["pod_uid"]
-    if "container_id" in given:
-        assert cgroup_paths.container_dir(driver, pod, given["container_id"]) == case["expect"]["container_dir"]
 
 
 @pytest.mark.parametrize("case", cases("node-qos/cgroup-path-parse"))

@@ -8,8 +8,9 @@ from berth.contracts import names
 from berth.contracts.state import Node
 from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
+from berth.node_qos_enforcer.core.laws.host_applications import is_best_effort
 from berth.node_qos_enforcer.core.node_facts import facts_of
-from berth.node_qos_enforcer.core.suppress import Pod, quota_step, suppress_target
+from berth.node_qos_enforcer.core.suppress import HostApp, Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.testing.vectors import cases
@@ -27,6 +28,11 @@ def test_target(case):
         pods=[Pod(pod["uid"], pod.get("qos", ""), pod.get("kube_qos", "")) for pod in given["pods"]],
         threshold_percent=given["threshold_percent"],
         min_percent=given.get("min_percent"),
+        host_apps=[
+            HostApp(app["name"], is_best_effort(app.get("qos", ""), app.get("cgroup_base", "")))
+            for app in given.get("host_apps", [])
+        ],
+        host_app_used_cores=given.get("host_app_used_cores"),
     )
     assert target.target_milli == case["expect"]["target_milli"]
 

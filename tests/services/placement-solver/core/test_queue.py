@@ -144,7 +144,7 @@ def test_one_of_each_class_is_looked_at() -> None:
     queue.wake_classes(0.0, lambda waiting: bool(looked.append(waiting.name[1])))
     assert looked == ["p0", "p1"]
     queue.wake_classes(0.0, lambda waiting: waiting.name == ("default", "p1"))
-    assert drain(queue, 1.0) == ["p1", "p3", "p5"]
+    assert drain(queue, 1.0) == ["p1", "p3"], "the first of those who are alike"
 
 
 def test_another_reason_is_another_class() -> None:
@@ -372,3 +372,53 @@ def test_whoever_is_ready_is_taken_whatever_happens_to_its_group(steps: list[tup
     while (found := queue.take(0.0)) is not None:
         taken.add(found.name)
     assert ready <= taken
+
+
+@given(st.integers(1, 40), st.lists(st.integers(0, 12), max_size=4), st.booleans())
+def test_of_those_who_are_alike_as_many_are_tried_as_fit(count: int, freed: list[int], by_class: bool) -> None:
+    queue = Queue()
+    for number in range(count):
+        refused(queue, f"p{number}", 1000)
+    waiting, now = count, 0.0
+    for free in freed:
+        now += BACKOFF_MAX_S
+        if by_class:
+            queue.wake_classes(now, lambda _: True)
+        else:
+            queue.wake(now)
+        tries, fit = 0, min(free, waiting)
+        left = fit
+        while queue.has_ready(now) or queue.next_retry() <= now + BACKOFF_MAX_S:
+            now = max(now, queue.next_retry()) if not queue.has_ready(now) else now
+            if (each := queue.take(now)) is None:
+                break
+            tries += 1
+            if left:
+                left -= 1
+                queue.drop(each.name)
+            else:
+                queue.refuse(each, WHY, now)
+        waiting -= fit
+        assert left == 0
+        assert len(queue) == waiting
+        assert tries <= 2 * fit + 2
+
+
+def test_who_is_tried_for_all_and_goes_or_becomes_another_has_the_next_tried() -> None:
+    queue = Queue()
+    for number in range(5):
+        refused(queue, f"p{number}", 1000)
+    queue.wake(9.0)
+    assert drain(queue, 9.0) == ["p0", "p1"]
+    queue.drop(("default", "p0"))
+    assert drain(queue, 9.0) == ["p2", "p3"]
+    queue.put(("default", "p2"), pod("p2").requests(cpu=5).build(2), "", 9.0, 0, "")
+    assert drain(queue, 9.0) == ["p2", "p4"]
+
+
+def test_who_is_meant_by_name_is_tried_with_all_others() -> None:
+    queue = Queue()
+    for number in range(5):
+        refused(queue, f"p{number}", 1000)
+    queue.wake(9.0, each_by_itself=True)
+    assert len(drain(queue, 9.0)) == 5

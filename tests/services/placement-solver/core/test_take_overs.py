@@ -11,6 +11,7 @@ from berth.contracts import names
 from berth.contracts.kube import LabelSelector, ReservationOwner, Taint
 from berth.contracts.ledger import Step
 from berth.contracts.state import PodTemplate, Reservation
+from berth.placement_solver.core.take_overs import placing
 from berth.testing.builders import PodBuilder, gpu_slots, pod
 
 OWNERS = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "own"}))]
@@ -112,6 +113,26 @@ def test_several_until_the_node_is_enough_fewest_first(run: Any) -> None:
     assert taken(run.round()) == [("take-over", "large-n0")]  # with the two that are free
     reserve(run, 7, name="s", pre_allocation_multiple=True)
     assert taken(run.round()) == [("take-over", "large-n1"), ("take-over", "small-n1")]
+
+
+@pytest.mark.parametrize("owners", [OWNERS, [ReservationOwner()]], ids=["by label", "anybody"])
+def test_of_many_nodes_the_best_is_tried_first(
+    run: Any, monkeypatch: pytest.MonkeyPatch, owners: list[ReservationOwner]
+) -> None:
+    for at in range(1, 40):
+        run.node(f"n{at:02}", cpu=8000)
+        run.pod(running(f"p{at:02}", 6 if at == 30 else 4, f"n{at:02}"))
+    asked: list[str] = []
+    real = placing.why_not_taken
+    monkeypatch.setattr(placing, "why_not_taken", lambda *args: asked.append("") or real(*args))
+    monkeypatch.setattr(placing, "ROWS_MAX", 35)
+    tried: list[int] = []
+    admits = run.cluster.solver.admits
+    monkeypatch.setattr(run.cluster.solver, "admits", lambda *args: tried.append(0) or admits(*args))
+    reserve(run, 8, owners=owners)
+    assert taken(run.round()) == [("take-over", "p30")]
+    assert len(tried) == 1
+    assert len(asked) == (39 if owners is OWNERS else 35)
 
 
 def test_one_that_is_used_once_takes_over_one(run: Any) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from berth.bus.port import Entry
 from berth.contracts import names
@@ -22,6 +23,8 @@ from berth.reservation_manager.views import StateView
 from berth.resources.amounts import parse_amounts
 from berth.rules.reservation_collect import is_collectable
 from berth.testing.vectors import cases
+
+KEY = names.ANNOTATION_RESERVATION_RESIZE
 
 
 def text_of(at):
@@ -139,8 +142,13 @@ def test_what_is_to_be_held_less_is_given_back_in_place():
     assert life.changed
     status = status_of(held, life, "2024-01-01T00:00:00Z")
     assert status["allocatable"] == {"cpu": "1"}
-    (problem,) = [each for each in capacity_of(held, life).problems if "does not grow" in each.message]
-    assert problem.field.endswith("[memory]")
+    assert not [each for each in capacity_of(held, life).problems if KEY in each.field], "a solver lets it grow"
+    taking = structs.replace(held, pre_allocation=True)
+    (problem,) = [each for each in capacity_of(taking, life).problems if KEY in each.field]
+    assert problem.message == "does not grow: it takes over pods that run"
+    garbled = structs.replace(held, annotations={KEY: '{"resources":{"cpu":"1x","nvidia.com/gpu":"2"}}'})
+    told = [each.field for each in capacity_of(garbled, life).problems if KEY in each.field]
+    assert told == [f"metadata.annotations[{KEY}].resources[{name}]" for name in ("cpu", "nvidia.com/gpu")]
     smaller = make(node="n", phase="Available", allocatable={"cpu": 1000, "memory": 2}, annotations=notes)
     assert not live(smaller, [], node_is_gone=False, now=1001).changed
 

@@ -14,6 +14,7 @@ from berth.contracts.grants import CPU, ZONE, all_of, percent
 from berth.contracts.ledger import Grant
 from berth.resources.amounts import format_amount
 from berth.rules.cpus.cpuset import format_cpuset
+from berth.rules.node_evictions.notes import NODE
 from berth.rules.records.resource_status import cpus_of
 from berth.transaction.revocations import group_of
 
@@ -79,10 +80,12 @@ def _named(message: Any) -> str:
 
 
 def _called(name: str) -> str:
-    """A pod by `namespace/name`; a Reservation, or a group that gives back, by what it is: it has no namespace."""
+    """A pod by `namespace/name`; a node, a Reservation, a group that gives back by what it is: none has a namespace."""
     space, _, rest = name.partition("/")
     if space or not rest:
         return name
+    if rest.startswith(NODE):
+        return f"node {rest.removeprefix(NODE)}"
     group = group_of(("", rest))
     return f"quota {'/'.join(filter(None, group))}" if group else f"reservation/{rest}"
 

@@ -36,8 +36,8 @@ IN_FLIGHT: Final = ("decided", "nominated")
 FIRST: Final = (names.CPU, names.MEMORY, names.PODS)
 
 
-def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX) -> list[str]:
-    """The answer in lines of so many columns."""
+def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX, strategies: Mapping[str, str] | None = None) -> list[str]:
+    """The answer in lines of so many columns; `strategies` are those of the node's agent, with how each stands."""
     if answer.outcome != "known":
         return [f"node/{answer.name}  {answer.outcome}", *_listed("", answer.message, columns_max)]
     state = [(answer.ready and "ready") or "not ready", *(["cordoned"] if answer.cordoned else [])]
@@ -55,6 +55,8 @@ def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX) -> list[str]:
         lines += ["", *partitions]
     if answer.zones:
         lines += ["", *_zones(answer, columns_max)]
+    if strategies:
+        lines += ["", "  STRATEGIES", *columns(list(strategies.items()), indent="    ", gap="  ")]
     bound = [pod for pod in answer.pods if pod.state not in IN_FLIGHT]
     waiting = [pod for pod in answer.pods if pod.state in IN_FLIGHT]
     for heading, pods in (("PODS", bound), ("IN FLIGHT", waiting)):

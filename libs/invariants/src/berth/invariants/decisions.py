@@ -37,7 +37,10 @@ def still_open(facts: Facts) -> Iterator[Finding]:
 def _is_open(reservation: kube.Reservation, decision: Decision) -> bool:
     text = (reservation.metadata.annotations or {}).get(names.ANNOTATION_ATTEMPT, "0")
     is_current = text == str(decision.attempt)
-    return is_current and not reservation.status.node_name and reservation.status.phase not in ENDED
+    is_placed = bool(reservation.status.node_name)
+    if decision.grows:
+        is_placed = (reservation.metadata.annotations or {}).get(names.ANNOTATION_PLAN, "") == decision.plan
+    return is_current and not is_placed and reservation.status.phase not in ENDED
 
 
 def bound_otherwise(facts: Facts) -> Iterator[Finding]:

@@ -80,7 +80,13 @@ _ALL: Final = (
         "taken-over-once",
         "A pod is taken over by one reservation, which it matches and fits into, and notes it before that is there.",
     ),
+    Promise("I30c", "grown-as-decided", "A reservation that is placed holds more only as a decision says."),
     Promise("I36", "lent-as-offered", "No node lends more than it offers in the revision that a decision names."),
+    Promise(
+        "I37",
+        "one-eviction-per-need",
+        "Nobody leaves for a node's sake whom who leaves already covers, or whom the node's strategy does not name.",
+    ),
     Promise(
         "I34",
         "gangs-displaced-whole",

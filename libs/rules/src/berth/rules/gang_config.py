@@ -6,6 +6,7 @@ so that a person can see that a setting had no effect. A minimum that cannot be 
 waits for a better source.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -44,6 +45,7 @@ class GangDefaults(NamedTuple):
 
 
 _DEFAULTS: Final = GangDefaults()
+MIN_MEMBER: Final = "spec.minMember"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,12 +123,17 @@ def gang_of_pod_group(
     min_member: int,
     schedule_timeout_s: float | None,
     annotations: Texts,
+    found: Iterable[Problem] = (),
     defaults: GangDefaults = _DEFAULTS,
 ) -> GangConfig:
-    """The settings that a PodGroup gives its gang; they replace whatever members said."""
-    problems: list[Problem] = []
+    """The settings that a PodGroup gives its gang; they replace whatever members said.
+
+    `found` are problems with the object that were found before: of a minimum that could not be read it has another one.
+    """
+    problems = [each for each in found if each.field.startswith("spec.")]
+    is_usable = min_member >= 0 and not any(each.field == MIN_MEMBER for each in problems)
     if min_member < 0:
-        problems.append(Problem(field="spec.minMember", message="must not be negative"))
+        problems.append(Problem(field=MIN_MEMBER, message="must not be negative"))
     timeout_s = schedule_timeout_s or 0
     if timeout_s < 0:
         problems.append(Problem(field="spec.scheduleTimeoutSeconds", message="must be positive; the default is used"))
@@ -137,7 +144,7 @@ def gang_of_pod_group(
         defaults,
         problems,
         source="pod-group",
-        minimum=min_member if min_member >= 0 else None,
+        minimum=min_member if is_usable else None,
         wait_s=timeout_s if timeout_s > 0 else defaults.wait_s,
     )
 

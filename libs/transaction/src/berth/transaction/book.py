@@ -354,7 +354,7 @@ class Book:
         known = self._read_claims.get(name)
         if known is not None and known[0] is seen and known[1] is decision:
             return known[2]
-        claim = self._of_pod(seen, decision) if isinstance(seen, Pod) else claims.of_reservation(seen)
+        claim = self._of_pod(seen, decision) if isinstance(seen, Pod) else claims.of_reservation(seen, decision)
         self._read_claims[name] = (seen, decision, claim)
         return claim
 

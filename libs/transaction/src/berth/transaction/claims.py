@@ -212,14 +212,22 @@ def name_of(seen: Pod | Reservation) -> Name:
     return (seen.namespace, seen.name) if isinstance(seen, Pod) else ("", seen.name)
 
 
-def of_reservation(reservation: Reservation) -> Claim:
-    """The claim of a Reservation that has its node."""
+def of_reservation(reservation: Reservation, decision: Decision | None = None) -> Claim:
+    """The claim of a Reservation that has its node.
+
+    `decision` is the one that stands for it there. What that grows it to is its own until the object shows the plan:
+    both the larger, since one of the two may be read late.
+    """
+    amounts = reservation.allocatable or reservation.template.requests
+    if decision is not None and decision.grows and decision.plan != reservation.plan:
+        more = decision.allocation.amounts
+        amounts = {name: max(amounts.get(name, 0), more.get(name, 0)) for name in amounts.keys() | more.keys()}
     held = held_by_reservation(reservation.annotations, reservation.template)
     return Claim(
         name=("", reservation.name),
         uid=reservation.uid,
         node=reservation.node,
-        amounts=reservation.allocatable or reservation.template.requests,
+        amounts=amounts,
         grants=held.grants,
         plan=reservation.plan,
         attempt=reservation.attempt,

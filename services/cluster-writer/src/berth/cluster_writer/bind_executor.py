@@ -16,6 +16,7 @@ import msgspec
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
+from berth.cluster_writer.core.growths import growing
 from berth.cluster_writer.core.handing import NOTHING, OFF, bind_of, handed
 from berth.cluster_writer.core.judge import Judgement, Topologies, Verdict, Volumes, judge
 from berth.cluster_writer.core.progress import Request, View
@@ -82,6 +83,8 @@ class BindExecutor:
         self._random = random
         self._queue: asyncio.Queue[Decision] = asyncio.Queue()
         self._open: dict[Key, Decision] = {}
+        self._following: dict[Key, Decision] = {}
+        """What was decided of a Reservation while its former decision is still carried out."""
         self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
         self._give_up: dict[Key, str] = {}
         self._unsure: dict[Key, str] = {}
@@ -113,6 +116,8 @@ class BindExecutor:
         if key not in self._open:
             self._open[key] = decision
             self._queue.put_nowait(decision)
+        elif decision.grows and self._open[key].plan != decision.plan:
+            self._following[key] = decision
 
     def give_up(self, decision: Decision, reason: str) -> None:
         """Withdraw a decision without trying it (R9)."""
@@ -183,6 +188,8 @@ class BindExecutor:
             for book in (self._open, self._give_up, self._unsure, self._doubted_at, self._steps):
                 book.pop((decision.uid, decision.attempt), None)
             self._bound.discard((decision.uid, decision.attempt))
+            if (following := self._following.pop((decision.uid, decision.attempt), None)) is not None:
+                self.begin(following)
         metrics.OPEN_BINDS.set(len(self._open))
 
     async def _pause(self, pause_s: float, tries: int) -> None:
@@ -394,7 +401,29 @@ class BindExecutor:
                 node=decision.node,
                 annotations={**written_over(decision.annotations, carried), **hand_off.annotations},
             )
+        if decision.grows:
+            return await self._send_growth(decision, version)
         return await self._send_reservation(decision, version)
+
+    async def _send_growth(self, decision: Decision, version: int) -> Answer:
+        """The amounts go first: once the annotation names the plan, the decision stands for nothing more than those."""
+        guard = {"uid": decision.uid, "resourceVersion": str(version)}
+        more = growing(decision, self._cluster.book.seen((decision.namespace, decision.name)))
+        if more:
+            grown = await self._api.patch(
+                resources.RESERVATIONS,
+                "",
+                decision.name,
+                {"metadata": guard, "status": {"allocatable": format_amounts(more)}},
+                subresource="status",
+            )
+            meta = _meta_of(grown)
+            if meta is None:
+                return grown if not grown.ok else Answer(0, reason="UnreadableAnswer")
+            guard["resourceVersion"] = meta.resource_version
+        return await self._api.patch(
+            resources.RESERVATIONS, "", decision.name, {"metadata": {**guard, "annotations": decision.annotations}}
+        )
 
     async def _send_reservation(self, decision: Decision, version: int) -> Answer:
         """A Reservation is bound by its status; its annotations go first, since status patches carry none."""

@@ -18,8 +18,11 @@ from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core import addresses
+from berth.cluster_writer.core.coalescing import Line
 from berth.cluster_writer.core.webhooks import patch_of
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import Note, Outbox
+from berth.cluster_writer.turns import Turns
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
 from berth.contracts.command import (
@@ -83,6 +86,7 @@ class Applicable(NamedTuple):
 
 
 RESERVATIONS_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+POD_GROUPS_API = f"{resources.POD_GROUPS.api_version}/{resources.POD_GROUPS.plural}"
 APPLICABLE = {
     f"{each.resource.api_version}/{each.resource.plural}": each
     for each in (
@@ -127,11 +131,21 @@ class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
     def __init__(
-        self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock, *, webhook_url: str = ""
+        self,
+        cluster: ClusterView,
+        api: KubeApi,
+        outbox: Outbox,
+        clock: Clock,
+        evictions: NodeEvictions,
+        *,
+        webhook_url: str = "",
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service."""
+        """`webhook_url`: where the API server reaches admission-webhook; empty: by its Service. `is_busy`: binds are
+        under way, behind which figures are written."""
         self._webhook_url = webhook_url
         self._cluster = cluster
+        self._turns = Turns(clock, is_busy, self._phase_of)
         self._api = api
         self._outbox = outbox
         self._clock = clock
@@ -145,7 +159,7 @@ class Commands:
             ConfigureWebhooks: self.configure_webhooks,
             RefusePod: self.refuse_pod,
             ReportPod: self.report_pod,
-            EvictPod: self.evict_pod,
+            EvictPod: evictions.evict,
         }
 
     async def handle(self, message: Message) -> None:
@@ -154,8 +168,11 @@ class Commands:
         kind = type(command).__name__
         try:
             addresses.check(message.subject, command)
-            outcome = await self._handlers[type(command)](command)
-        except RetryLaterError:
+            handler = self._handlers[type(command)]
+            outcome = await self._turns.take(
+                command, lambda: handler(command), sequence=message.sequence, comes_again=message.deliveries > 1
+            )
+        except RetryLater:
             metrics.COMMANDS.labels(kind, "later").inc()
             raise
         except InvalidMessage:
@@ -418,10 +435,6 @@ class Commands:
         self._outbox.put(note)
         return "done"
 
-    async def evict_pod(self, command: EvictPod) -> str:
-        """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""
-        return self._judge(await self._api.evict(command.namespace, command.name, uid=command.uid))
-
     def _revision(self, meta: kube.Meta, owner: kube.OwnerReference | None) -> int:
         """That of the request which the object was last written for; 0 for an object of somebody else.
 
@@ -434,6 +447,17 @@ class Commands:
             return 0
         revision = int(text)
         return revision if revision <= self._clock.now() * 1000 + AHEAD_MAX_MS else 0
+
+    def _phase_of(self, at: Line) -> str | None:
+        """What an object shows, as far as this service reads objects of its kind."""
+        api, namespace, name = at
+        if api == RESERVATIONS_API:
+            found = self._cluster.book.reservations.get(("", name))
+            return found.phase if found is not None else None
+        if api == POD_GROUPS_API:
+            group = self._cluster.pod_groups.get((namespace, name))
+            return group.phase if group is not None else None
+        return None
 
     async def _patch(self, resource: Resource, command: PatchObject, body: Any, subresource: str = "") -> Answer:
         namespace = command.namespace if resource.namespaced else ""

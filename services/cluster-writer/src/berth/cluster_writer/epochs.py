@@ -29,7 +29,9 @@ from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
 from berth.kube.resources import Resource
+from berth.resources.amounts import parse_amounts
 from berth.rules.pod_reading import PodItem, whole_pod
+from berth.rules.reservation_resize import growth_asked
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 
@@ -143,7 +145,9 @@ class Epochs:
             return not obj.spec.node_name and obj.spec.scheduler_name in self._schedulers
         template = obj.spec.template
         scheduler = template.spec.scheduler_name if template else ""
-        return not obj.status.node_name and (not scheduler or scheduler in self._schedulers)
+        if scheduler and scheduler not in self._schedulers:
+            return False
+        return not obj.status.node_name or _may_grow(obj)
 
     async def _fence(self, resource: Resource, obj: kube.Pod | kube.Reservation) -> bool:
         """Raise the attempt of one object, guarded; whatever changed meanwhile is looked at again. False: not found."""
@@ -215,6 +219,13 @@ class Epochs:
             except Exception as error:
                 log.warning("the epoch could not be written yet", error=f"{type(error).__name__}: {error}")
             await self._clock.sleep(backoff.next())
+
+
+def _may_grow(reservation: kube.Reservation) -> bool:
+    """It is placed and asks for more: what grows it may be on its way, for nothing is sent that its key does not ask
+    for."""
+    held = parse_amounts(reservation.status.allocatable, "")[0]
+    return bool(growth_asked(reservation.metadata.annotations or {}, held))
 
 
 def _attempt(meta: kube.Meta) -> int:

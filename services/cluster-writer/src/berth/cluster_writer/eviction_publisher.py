@@ -6,10 +6,12 @@ from berth.bus.port import PublisherPort
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import event, subjects
 from berth.contracts.codec import encode
+from berth.contracts.command import EvictPod
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.kube.bodies import ObjectRef
 from berth.rules.eviction_notes import Mark, name_of
+from berth.rules.node_evictions.notes import NODE
 from berth.transaction.revocations import group_of
 
 
@@ -54,6 +56,23 @@ class EvictionPublisher:
         spared = event.EvictionSpared(**_about(victim, mark), message=message)
         self._offer(subject, spared, f"spared-{victim.uid}-{mark.plan}")
 
+    def left_for_node(self, command: EvictPod) -> None:
+        """A pod was evicted for its node's sake."""
+        subject = subjects.event_subject("eviction", "sent", command.namespace, command.name)
+        self._offer(subject, event.EvictionSent(**_about_node(command)), f"sent-{command.uid}-{command.revision}")
+        text = f"Evicted from node {command.node}: {_why(command)}"
+        about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
+        self._outbox.put(Note(about, "EvictedByNode", text, warning=True, action="Evicting"))
+
+    def stays_on_node(self, command: EvictPod, message: str) -> None:
+        """A pod was to be evicted for its node's sake, and stays."""
+        subject = subjects.event_subject("eviction", "refused", command.namespace, command.name)
+        refused = event.EvictionRefused(**_about_node(command), message=message)
+        self._offer(subject, refused, f"refused-{command.uid}-{command.revision}")
+        about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
+        text = f"Not evicted from node {command.node} ({_why(command)}): {message}"
+        self._outbox.put(Note(about, "EvictionRefused", text, warning=True, action="Evicting"))
+
     def given_up(self, pod: Pod | Reservation, plan: str, decision: Decision | None, reason: str) -> None:
         """A beneficiary let its plan go."""
         namespace = pod.namespace if isinstance(pod, Pod) else ""
@@ -78,6 +97,25 @@ class EvictionPublisher:
         kind = str(type(message).__struct_config__.tag)
         if not self._events.offer(subject, encode(message), id=marker, type=kind):
             self.dropped += 1
+
+
+def _why(command: EvictPod) -> str:
+    note = command.note
+    return command.reason if note is None else f"{note.message or command.reason} ({note.feature})"
+
+
+def _about_node(command: EvictPod) -> dict[str, str]:
+    """The node stands in the place of a beneficiary, and the need in that of a plan."""
+    return {
+        "namespace": command.namespace,
+        "name": command.name,
+        "uid": command.uid,
+        "node": command.node,
+        "plan": command.note.need if command.note is not None else "",
+        "beneficiary": f"/{NODE}{command.node}",
+        "beneficiary_uid": "",
+        "reason": command.reason,
+    }
 
 
 def _beneficiary(mark: Mark) -> str:

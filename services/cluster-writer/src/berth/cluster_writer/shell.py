@@ -13,8 +13,10 @@ from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.eviction_executor import EvictionExecutor
 from berth.cluster_writer.eviction_publisher import EvictionPublisher
+from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
+from berth.cluster_writer.turns import LOOK_AHEAD
 from berth.cluster_writer.views import LedgerSink, StateSink
 from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import buckets, subjects
@@ -66,8 +68,17 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=event_publisher.landed,
     )
     open_binds.append(bind_executor)
-    evictions = EvictionExecutor(
-        cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, EvictionPublisher(bus.events(), outbox)
+    eviction_publisher = EvictionPublisher(bus.events(), outbox)
+    evictions = EvictionExecutor(cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, eviction_publisher)
+    node_evictions = NodeEvictions(api, ctx.clock, eviction_publisher)
+    commands = Commands(
+        cluster,
+        api,
+        outbox,
+        ctx.clock,
+        node_evictions,
+        webhook_url=settings.webhook_url,
+        is_busy=lambda: bind_executor.under_way() > 0,
     )
     wave_runner = WaveRunner(
         cluster, bus.ledger(), lease, bind_executor, evictions, epochs, ctx.clock, on_raised=event_publisher.raised
@@ -81,7 +92,6 @@ async def main(ctx: Context[Settings]) -> None:
     )
     ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
-    commands = Commands(cluster, api, outbox, ctx.clock, webhook_url=ctx.settings.webhook_url)
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(bind_executor.run(), name="binds"),
@@ -113,7 +123,7 @@ async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, comm
     while True:
         while not lease.active:
             await ctx.clock.sleep(0.5)
-        queue = bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16)
+        queue = bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=LOOK_AHEAD)
         consumer = asyncio.create_task(queue.run())
         try:
             while lease.active and not consumer.done():

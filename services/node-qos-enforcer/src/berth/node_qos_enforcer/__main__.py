@@ -1,4 +1,4 @@
-"""Entry point: `python -m berth.node_qos_enforcer`."""
+"""Entry point: `python -m berth.node_qos_enforcer`; with `--undo` everything is given back once, without a bus."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import sys
 
 from berth.node_qos_enforcer.settings import Settings, with_kubernetes_name
-from berth.node_qos_enforcer.shell import SERVICE, Agent
+from berth.node_qos_enforcer.shell import SERVICE, Agent, undo
 from berth.runtime import run
 
 if __name__ == "__main__":
-    agent = Agent()
     environ = with_kubernetes_name(os.environ)
+    if sys.argv[1:] == ["--undo"]:
+        sys.exit(undo(environ))
+    agent = Agent()
     sys.exit(run(SERVICE, Settings, agent.main, before_bus=agent.before_bus, environ=environ))

@@ -15,18 +15,27 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
+from berth.node_qos_enforcer.core.cgroup_paths import Driver
 from berth.node_qos_enforcer.core.compose import asked, compose
+from berth.node_qos_enforcer.core.evicting.asking import Asking
 from berth.node_qos_enforcer.core.inside.running import PodNow
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.sample import NodeSample
+from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
-from berth.node_qos_enforcer.core.strategies.seam import Snapshot, Spec
+from berth.node_qos_enforcer.core.strategies.seam import Component, Snapshot, Spec
 from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.disk_reading import DiskReader
+from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.executor.undoing import give_back
-from berth.node_qos_enforcer.files import Unreadable
+from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.predicting import Predicting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.snapshots import snapshot_of
@@ -42,12 +51,27 @@ NO_KUBELET: Final = "no kubelet here"
 class Enforcer:
     """One node's enforcement. Blocking: it reads and writes files."""
 
-    def __init__(self, applier: Applier, meter: Meter, known: KnownNode, *, strategies: Round | None = None) -> None:
-        """Take who writes, a meter of its own (its looks are closer), and what is known."""
+    def __init__(
+        self,
+        applier: Applier,
+        meter: Meter,
+        known: KnownNode,
+        *,
+        strategies: Round | None = None,
+        doers: Doers | None = None,
+        disks: DiskReader | None = None,
+        predicting: Predicting | None = None,
+    ) -> None:
+        """Take who writes, a meter of its own (its looks are closer), what is known, who does what is no file, who
+        knows the disks, and who predicts."""
         self._applier = applier
         self._meter = meter
         self._known = known
+        self._asking: Asking | None = None
+        self._predicting = predicting
         self._round = strategies if strategies is not None else Round(STRATEGIES)
+        self._doers = doers if doers is not None else Doers()
+        self._disks = disks
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -86,7 +110,12 @@ class Enforcer:
             snapshot = snapshot._replace(chance=chance, elapsed_s=now_s - (self._before_s or now_s))
             self._before_s = now_s
             self._decide(snapshot, spec, now_s)
+            self._press(snapshot, spec, told or {}, now)
         return ""
+
+    def applications(self, driver: Driver) -> tuple[HostApplication, ...]:
+        """The applications that run outside of pods, by the specification in force."""
+        return applications_of(self._known.strategies.spec, driver)[0]
 
     def end(self, *, leaves: bool = False) -> tuple[Problem, ...]:
         """Give everything back for good. Returns what could not be written.
@@ -96,7 +125,21 @@ class Enforcer:
         """
         with self._lock:
             self._ended = True
-            return () if leaves else give_back(self._applier.executor)
+            return () if leaves else (*self._doers.clear(), *give_back(self._applier.executor))
+
+    def _press(self, snapshot: Snapshot, spec: Spec, told: Mapping[str, NodePod], now: float) -> None:
+        """Whom the node asks to have evicted, and what it is going to need."""
+        known = self._known
+        if self._asking is None:
+            self._asking = Asking(snapshot.now_s)
+        known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        if problem is not None:
+            known.refused = (*known.refused, problem)
+        if self._predicting is not None:
+            self._predicting.step(snapshot, told, now)
+            known.prod_reclaimable = self._predicting.reclaimable
+            if self._predicting.problem is not None:
+                known.refused = (*known.refused, self._predicting.problem)
 
     def _snapshot(
         self,
@@ -122,16 +165,33 @@ class Enforcer:
             return
         reads = set(self._round.reads(snapshot, spec))
         snapshot = snapshot._replace(found=self._applier.found(layout, reads))
+        if self._disks is not None and asks_for_disks(spec, snapshot.pods):
+            snapshot = snapshot._replace(disks=self._disks.disks(now_s))
         answer = self._round.decide(snapshot, spec)
+        done_by_others, files = compose(snapshot, answer.wanted).apart(self._doers.knobs)
+        done = self._doers.bring(done_by_others, undecided=answer.undecided)
         applied = self._applier.apply(
             layout,
-            compose(snapshot, answer.wanted),
+            files,
             asked=lambda ref: asked(snapshot, ref),
             undecided=answer.undecided,
             now_s=now_s,
         )
-        known.refused = (*answer.reports, *applied.problems)
-        known.standing = standing_of(answer, applied)
+        known.refused = (*answer.reports, *applied.problems, *done.problems)
+        lacking = applied.lacking | done.lacking
+        known.standing = standing_of(answer, applied._replace(lacking=lacking))
+
+
+def installed_of(settings: Settings) -> frozenset[Component]:
+    """The components whose rights this agent has."""
+    found: dict[Component, bool] = {
+        "enforce": True,
+        "enforce-network": settings.enforce_network,
+        "enforce-cores": settings.enforce_cores,
+        "enforce-kernel": settings.enforce_kernel,
+        "enforce-perf": settings.enforce_perf,
+    }
+    return frozenset(component for component, is_there in found.items() if is_there)
 
 
 def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
@@ -146,11 +206,16 @@ def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
 
 
 async def enforce_for_ever(
-    ctx: Context[Settings], trees: Trees, known: KnownNode, applier: Applier, lock: NodeLock
+    ctx: Context[Settings], trees: Trees, known: KnownNode, applier: Applier, lock: NodeLock, doers: Doers
 ) -> None:
     """Enforce until cancelled, then give back, unless another process waits for the lock that is held."""
     interval_s = ctx.settings.enforce_interval_s
-    enforcer = Enforcer(applier, Meter(known.node, max_gap_s=2 * interval_s + 1.0), known)
+    predicting = Predicting(known.node, ctx.settings.peaks_file, Rule(ctx.settings.peaks_cold_s))
+    await asyncio.to_thread(predicting.load, ctx.clock.now())
+    meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
+    disks = DiskReader(trees.sys.root) if isinstance(trees.sys, DiskTree) else None
+    strategies = Round(STRATEGIES, installed_of(ctx.settings))
+    enforcer = Enforcer(applier, meter, known, strategies=strategies, doers=doers, disks=disks, predicting=predicting)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Spec | None = None
@@ -165,6 +230,7 @@ async def enforce_for_ever(
                 ctx.log.error("not everything can be held", problems=[str(each) for each in known.refused[:20]])
             was_refused = known.refused
     finally:
+        predicting.save()
         # A few small writes: done at once, so that nothing can come in between.
         for problem in enforcer.end(leaves=lock.is_awaited()):
             ctx.log.error("not everything could be given back", field=problem.field, problem=problem.message)
@@ -178,7 +244,12 @@ def _look(
     runtime: Mapping[str, PodNow],
     told: Mapping[str, NodePod],
 ) -> str:
-    sample = take_sample(trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK"))
+    sample = take_sample(
+        trees,
+        monotonic=ctx.clock.monotonic,
+        clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        applications=enforcer.applications,
+    )
     return enforcer.step(
         sample,
         now=ctx.clock.now(),

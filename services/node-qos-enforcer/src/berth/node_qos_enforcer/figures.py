@@ -19,6 +19,7 @@ VANISHED = counter("berth_node_vanished_groups_total", "Pods that went away whil
 WRITES = counter("berth_node_writes_total", "Writes to the best-effort group.", ["knob", "outcome"])
 JOURNAL = gauge("berth_node_journal_files", "Files that were written to and not given back.")
 REPORT_SECONDS = histogram("berth_node_report_seconds", "Time to look once at what is on the node.")
+EVICTIONS = counter("berth_node_evictions_asked_total", "Pods that were asked to leave the node.", ["feature"])
 REPORTS = counter("berth_node_reports_total", "Reports that say something new.")
 REPORT_PROBLEMS = gauge("berth_node_report_problems", "What of the node could not be read, or not be reported.")
 PROXY_ANSWERS = counter(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from berth.contracts.base import Problem
+from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.settings import Settings
@@ -18,11 +19,11 @@ RETRY_S = 10.0
 """Between two tries: a group that is in the way may be gone soon."""
 
 
-async def give_back_for_ever(ctx: Context[Settings], executor: Executor, known: KnownNode) -> None:
+async def give_back_for_ever(ctx: Context[Settings], executor: Executor, doers: Doers, known: KnownNode) -> None:
     """Give everything back, and try again what could not be, until cancelled."""
     was: tuple[Problem, ...] | None = None
     async for _ in Periodic(ctx.clock, RETRY_S).ticks(at_once=True):
-        known.refused = await asyncio.to_thread(give_back, executor)
+        known.refused = await asyncio.to_thread(lambda: (*doers.clear(), *give_back(executor)))
         if known.refused != was:
             if known.refused:
                 ctx.log.error("not everything could be given back", problems=[str(each) for each in known.refused])
@@ -31,8 +32,9 @@ async def give_back_for_ever(ctx: Context[Settings], executor: Executor, known: 
         was = known.refused
 
 
-async def let_go_of_before(ctx: Context[Settings], executor: Executor) -> None:
+async def let_go_of_before(ctx: Context[Settings], executor: Executor, doers: Doers) -> None:
     """A process before this one held pods, and was killed; this one is not to hold them. What the plugin of the
     container runtime has written stays."""
-    for problem in await asyncio.to_thread(executor.undo, lambda kept: bool(kept.knob)):
+    problems = await asyncio.to_thread(lambda: (*doers.clear(), *executor.undo(lambda kept: bool(kept.knob))))
+    for problem in problems:
         ctx.log.error("pods stay held", field=problem.field, problem=problem.message)

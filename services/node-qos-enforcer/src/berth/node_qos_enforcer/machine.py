@@ -1,4 +1,4 @@
-"""The CPU layout of this machine from /sys, without a child process.
+"""The CPUs of this machine: their layout from /sys, their kind from /proc, without a child process.
 
 The same rows as `lscpu` prints; CPUs that are offline are not there. A kernel without NUMA has everything on node 0.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.malformed import Malformed, counter
+from berth.node_qos_enforcer.core.proc import UNKNOWN_CPU, Cpu, parse_cpu_flags, parse_rdt, parse_vendor
 from berth.node_qos_enforcer.core.topology import MAX_PROCESSORS, Processor, in_order
-from berth.node_qos_enforcer.files import FileTree
+from berth.node_qos_enforcer.files import FileTree, Unreadable
 
 CPUS = "devices/system/cpu"
 NODES = "devices/system/node"
@@ -53,3 +54,12 @@ def _number(sys: FileTree, path: str, *, default: int) -> int:
     text = sys.read(path)
     word = "" if text is None else text.strip()
     return default if word in ("", "-1") else counter(path, "number", word)
+
+
+def read_cpu(proc: FileTree) -> Cpu:
+    """What kind the CPUs are of; a file that cannot be read says nothing."""
+    try:
+        about, told = proc.read("cpuinfo") or "", proc.read("cmdline") or ""
+    except Unreadable:
+        return UNKNOWN_CPU
+    return Cpu(parse_vendor(about), parse_cpu_flags(about), parse_rdt(told))

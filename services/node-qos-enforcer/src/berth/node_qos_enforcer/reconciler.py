@@ -49,7 +49,13 @@ class Reconciler:
         metrics = measurement.metrics
         if sample.cpu is not None and sample.memory is not None:
             self.series.add(sample.cpu.at, metrics.interval_s, metrics.node_usage)
-        metrics = msgspec.structs.replace(metrics, windows=self.series.windows(), runtime_plugin=known.plugin())
+        metrics = msgspec.structs.replace(
+            metrics,
+            windows=self.series.windows(),
+            runtime_plugin=known.plugin(),
+            strategies=dict(known.standing),
+            prod_reclaimable=known.prod_reclaimable,
+        )
         measurement = replace(measurement, metrics=metrics)
         self.bucket.put(self.known.key, encode(metrics))
         self.last, self.last_sample = measurement, sample
@@ -96,6 +102,7 @@ class Reconciler:
                 "containers": plugin.containers,
                 "gpu_isolation": plugin.isolation or f"none: {plugin.reason}",
             }
+        facts |= {f"strategy_{name}": words for name, words in self.known.standing.items()}
         return facts | _suppress_facts(self.last)
 
 

@@ -6,19 +6,20 @@ rest is read all the same. Blocking, so that it runs in a thread; it keeps nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups, machine
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, Driver, KubeQos, pod_uid_of, qos_dir
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import PRESSURE_NAMES
 from berth.node_qos_enforcer.core.plan import Held
 from berth.node_qos_enforcer.core.pressure import StallPair, parse_pressure
 from berth.node_qos_enforcer.core.proc import MemInfo, parse_cpu_ticks, parse_meminfo
-from berth.node_qos_enforcer.core.sample import RESOURCES, GroupSample, NodeSample, PodSample
+from berth.node_qos_enforcer.core.sample import RESOURCES, ApplicationSample, GroupSample, NodeSample, PodSample
 from berth.node_qos_enforcer.core.usage import Reading
 from berth.node_qos_enforcer.files import FileTree, Unreadable
 
@@ -135,6 +136,11 @@ class _Pass:
             return []
         return self.attempt("pods", lambda: self.trees.cgroup.directories(where.path(group))) or []
 
+    def application(self, layout: cgroups.Layout, app: HostApplication) -> ApplicationSample:
+        """Read the group of an application. One that is not there counts as the system's."""
+        group = self.group(layout, f"hostApplications[{app.name[:64]}]", app.group)
+        return ApplicationSample(name=app.name, is_best_effort=app.is_best_effort, group=group)
+
     def pods(self, layout: cgroups.Layout, driver: Driver) -> list[PodSample]:
         found: list[PodSample] = []
         seen: set[str] = set()
@@ -159,13 +165,20 @@ class _Pass:
         return found
 
 
-def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per_s: int = 100) -> NodeSample:
+def take_sample(
+    trees: Trees,
+    *,
+    monotonic: Callable[[], float],
+    clock_ticks_per_s: int = 100,
+    applications: Callable[[Driver], Iterable[HostApplication]] = lambda _: (),
+) -> NodeSample:
     """Look at the node once.
 
     Args:
         trees: where to read.
         monotonic: the clock that counters are stamped with, seconds.
         clock_ticks_per_s: unit of the ticks in /proc/stat.
+        applications: the node's applications outside of pods.
     """
     look = _Pass(trees, monotonic, clock_ticks_per_s)
     cpu = look.attempt("node_usage.cpu", look.node_cpu)
@@ -176,10 +189,12 @@ def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per
     groups: dict[KubeQos, GroupSample] = {}
     pods: list[PodSample] = []
     held = Held()
+    outside: tuple[ApplicationSample, ...] = ()
     if driver is not None:
         pods = look.pods(layout, driver)
         groups = {qos: look.class_group(layout, qos, qos_dir(driver, qos)) for qos in KUBE_QOS}
         held = look.held(layout, driver)
+        outside = tuple(look.application(layout, each) for each in applications(driver))
     return NodeSample(
         cpu=cpu,
         memory=memory,
@@ -190,6 +205,7 @@ def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per
         groups=groups,
         pods=tuple(pods),
         best_effort=held,
+        applications=outside,
         vanished=look.vanished,
         problems=tuple(look.problems),
     )

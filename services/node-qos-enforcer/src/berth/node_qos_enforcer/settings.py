@@ -27,6 +27,18 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     enforce: Annotated[
         bool, Meta(description="write to the best-effort group what the strategy says; off: only report what would be")
     ] = False
+    enforce_network: Annotated[
+        bool, Meta(description="beside enforce: strategies of the network, whose rights enforce-network gives")
+    ] = False
+    enforce_cores: Annotated[
+        bool, Meta(description="beside enforce: strategies of caches and cores, whose rights enforce-cores gives")
+    ] = False
+    enforce_kernel: Annotated[
+        bool, Meta(description="beside enforce: settings of the kernel, whose rights enforce-kernel gives")
+    ] = False
+    enforce_perf: Annotated[
+        bool, Meta(description="beside enforce: what the processor counts, whose rights enforce-perf gives")
+    ] = False
     enforce_interval_s: Annotated[
         float, Meta(ge=0.1, le=60, description="time between two looks while enforcing, in seconds")
     ] = 1.0
@@ -36,6 +48,12 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     pods_file: Annotated[
         str, Meta(description="where is kept what is known of the node's pods, over restarts; empty: nowhere")
     ] = ""
+    peaks_file: Annotated[
+        str, Meta(description="where is kept what pods have used at their peaks, over restarts; empty: nowhere")
+    ] = ""
+    peaks_cold_s: Annotated[
+        float, Meta(ge=60, le=2_592_000, description="a pod known for no longer leaves nothing to lend, in seconds")
+    ] = 86_400.0
     journal_file: Annotated[
         str,
         Meta(description="where is kept what files had before, over restarts; empty: nowhere"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.contracts import buckets
@@ -16,19 +17,23 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.doers import Doers
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
+from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
-from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
+from berth.node_qos_enforcer.pressing import press_for_ever
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
@@ -36,7 +41,7 @@ from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
-from berth.runtime import Context, Periodic, serve_status
+from berth.runtime import Context, Periodic, load_settings, serve_status
 
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
@@ -54,6 +59,7 @@ class Parts(NamedTuple):
     inventories: InventoryFile
     executor: Executor
     inside: Inside
+    doers: Doers
     entries: PodEntries
     pods_file: PodsFile
 
@@ -67,12 +73,9 @@ class Agent:
 
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
-            roots = (settings.proc_root, settings.sys_root, settings.cgroup_or_default())
             known = KnownNode(settings.node_or_default())
             file = StrategyFile(settings.strategy_file, known.node)
-            trees = Trees(*map(DiskTree, roots))
-            boot = (trees.proc.read(BOOT_ID) or "").strip()
-            executor = Executor(DiskTree(roots[2]), JournalFile(settings.journal_file), boot=boot)
+            trees, executor, doers = _machine(settings)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -81,12 +84,12 @@ class Agent:
             known.more.append(entries.problems)
             known.told = entries.told
             pods_file = PodsFile(settings.pods_file, known.node)
-            self._parts = Parts(trees, known, file, inventories, executor, inside, entries, pods_file)
+            self._parts = Parts(trees, known, file, inventories, executor, inside, doers, entries, pods_file)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
@@ -96,21 +99,22 @@ class Agent:
             # During a roll-out the process before this one still writes: its journal is read when it has ended.
             await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
+        await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
             known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
             known.pods_now = inside.board.now
             ctx.spawn(keeper.run(), name="runtime-plugin")
         if ctx.settings.give_back:
-            await give_back_for_ever(ctx, executor, known)
+            await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, Applier(executor), lock)
-        elif any(kept.knob for kept in executor.kept):
-            await let_go_of_before(ctx, executor)
+            await enforce_for_ever(ctx, trees, known, Applier(executor), lock, doers)
+        elif doers.has_done or any(kept.knob for kept in executor.kept):
+            await let_go_of_before(ctx, executor, doers)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -136,6 +140,7 @@ class Agent:
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
             ctx.spawn(read_for_ever(ctx, known, entries, pods_file), name="read-pods")
+            ctx.spawn(press_for_ever(ctx, known, entries), name="press")
         self._serve_who_asks_by_pod(ctx, known, inside, pods)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         if ctx.settings.nri_socket and ctx.settings.inventory_file:
@@ -160,6 +165,32 @@ class Agent:
             watching = VgpuWatching(ctx, known.node, pods, lambda: inside.holders)
             known.more.append(watching.problems)
             ctx.spawn(watching.run(), name="watch-shared-gpus")
+
+
+def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+    """The node's files, who writes to them, and who does what is no file."""
+    trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
+    boot = (trees.proc.read(BOOT_ID) or "").strip()
+    elsewhere = {
+        "proc": DiskTree(settings.proc_root),
+        "sys": DiskTree(settings.sys_root),
+        "host": DiskTree(settings.host_root or "/"),
+    }
+    journal = JournalFile(settings.journal_file)
+    groups = DiskTree(settings.cgroup_or_default())
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
+    return trees, executor, doers_of(groups, settings.journal_file, boot)
+
+
+def undo(environ: Mapping[str, str]) -> int:
+    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
+    _, executor, doers = _machine(load_settings(Settings, environ))
+    executor.load()
+    doers.load()
+    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
+    for problem in problems:
+        print(f"{problem.field}: {problem.message}")
+    return 1 if problems else 0
 
 
 def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
@@ -249,6 +280,7 @@ async def _describe(ctx: Context[Settings], trees: Trees, known: KnownNode) -> N
         ctx.log.warning("cannot read the CPU layout", node=known.node, error=str(error))
         return
     known.processors = rows
+    known.cpu = await asyncio.to_thread(read_cpu, trees.proc)
     ctx.log.info(
         "looking at node",
         node=known.node,

@@ -55,11 +55,13 @@ def snapshot_of(
         bandwidth=sample.best_effort.bandwidth,
         best_effort_cpus=sample.best_effort.cpus,
         all_cpus=sample.best_effort.all_cpus,
+        cpu=known.cpu,
     )
     usage = Usage(
         node_cores=measured.node_cores,
         pod_cores=measured.pod_cores,
         node_bytes=None if sample.memory is None else sample.memory.used_bytes,
+        application_cores=measured.application_cores,
         pod_bytes={each.uid: each.group.memory_bytes for each in sample.pods if each.group.memory_bytes is not None},
     )
     if driver is None:

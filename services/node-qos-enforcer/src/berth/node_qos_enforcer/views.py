@@ -13,12 +13,14 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.metrics import RuntimePlugin
+from berth.contracts.metrics import RuntimePlugin, Usage
+from berth.contracts.node_pressure import EvictionAsk
 from berth.contracts.node_report import NodeReport
 from berth.contracts.slo import NodePod, NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
+from berth.node_qos_enforcer.core.proc import UNKNOWN_CPU
 from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD, effective
 from berth.node_qos_enforcer.core.strategies.seam import Spec
 from berth.node_qos_enforcer.core.strategy import DEFAULT, Strategy, strategy_of
@@ -150,9 +152,9 @@ class KnownNode:
     """What is known of the node beside what a look shows.
 
     `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `uids` are
-    those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the
-    container runtime and as SLO has them, by uid. `more` are asked for further problems of the node, `plugin` for how
-    it stands with the container runtime, `exclusive` for CPUs of pods that share them with nobody.
+    those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the runtime
+    and as SLO has them, by uid. `more` are asked for further problems of the node, `plugin` for how it stands with the
+    container runtime, `exclusive` for CPUs of pods that share them with nobody.
     """
 
     def __init__(self, node: str) -> None:
@@ -167,9 +169,12 @@ class KnownNode:
         self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
         self.exclusive: Callable[[], frozenset[int]] = frozenset
         self.standing: Mapping[str, str] = {}
+        self.cpu = UNKNOWN_CPU
         self.uids: Iterable[str] | None = None
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict
+        self.asks: list[EvictionAsk] = []
+        self.prod_reclaimable: Usage | None = None
 
     @property
     def facts(self) -> NodeFacts:

@@ -129,6 +129,15 @@ class EventPublisher:
         subject = subjects.event_subject("placement", "unschedulable", namespace, name)
         await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")
 
+    async def stays(self, reservation: Reservation, reason: Reason) -> None:
+        """A Reservation that is placed does not get what it asks for beyond what it holds."""
+        message = event.PlacementUnschedulable(
+            namespace="", name=reservation.name, uid=reservation.uid, message=reason.message, reasons=[reason]
+        )
+        subject = subjects.event_subject("placement", "unschedulable", "", reservation.name)
+        marker = f"estays-{reservation.uid}-{reservation.version}-{self.cluster.now_ms}"
+        await self._events.publish(subject, encode(message), id=marker, type="placement.unschedulable.v1")
+
     async def repeat(self) -> None:
         """Ask again for the refusals that should be shown by now, and are not."""
         now = self.cluster.now

@@ -24,6 +24,7 @@ OPTIMISER = counter("berth_solver_optimiser_total", "Answers of the optimiser by
 IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made better.")
 GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
 NOMINATED = counter("berth_solver_nominated_total", "Pods for which others were chosen to leave.")
+GROWN = counter("berth_solver_grown_total", "Reservations that were decided to hold more where they are.")
 REVOKED = counter("berth_solver_revoked_total", "Pods that were chosen to leave quota groups over their runtime.")
 GANG_PROBLEMS = gauge(
     "berth_solver_gang_problems", "Things that are wrong with the settings of gangs that this solver decides now."

@@ -33,6 +33,7 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
     while True:
         rounds.tick()
         await rounds.revoke()
+        await rounds.grow()
         if not rounds.readiness.may_plan() or not rounds.has_work():
             rounds.changed.clear()
             pause = IDLE_S

@@ -29,6 +29,7 @@ from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
@@ -96,6 +97,9 @@ class Rounds:
             random,
             revokes=preempts,
         )
+        self._growing = Growing(
+            cluster, verifier, self._committer, self.readiness, self._event_publisher, clock, random
+        )
         self._woken_at = float("-inf")
 
     # --- planning ----------------------------------------------------------------------------------------------------
@@ -114,6 +118,7 @@ class Rounds:
         """Tell the view the time, and wake whom what has happened may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
+        cluster.moment += 1
         self.tell_time()
         if cluster.now - self._woken_at < WAKE_EVERY_S:
             return
@@ -223,10 +228,7 @@ class Rounds:
             return
         self._look_again(solution.placements)
         if found.victims:
-            metrics.NOMINATED.inc(len(found.placements))
-            for waiting, refusal in zip(still, refused.refusals, strict=True):
-                if waiting is not None:
-                    await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
+            metrics.NOMINATED.inc(len(found.placements))  # `placement.nominated` says what they wait for
         else:
             await self._announce(plan, solution, started)
 
@@ -309,6 +311,10 @@ class Rounds:
     async def revoke(self) -> None:
         """Have groups give back that have been over their runtime for too long; between two rounds."""
         await self._revoking.look()
+
+    async def grow(self) -> None:
+        """Let Reservations hold more that ask for it and are placed; between two rounds."""
+        await self._growing.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""

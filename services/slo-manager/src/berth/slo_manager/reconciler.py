@@ -9,16 +9,19 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
-from berth.contracts.command import AnnotateNode, ApplyObject, OfferNode
+from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, OfferNode
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
-from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.contracts.subjects import command_subject, event_subject, named_key, node_pod_key
+from berth.rules.node_evictions.thresholds import read_thresholds
 from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.node_strategies.config import COLOCATION, Config, read_config
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
+from berth.slo_manager.core.evicting.deciding import Evicting
+from berth.slo_manager.core.evicting.deciding import Seen as SeenOfPods
 from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
 from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
@@ -28,7 +31,7 @@ from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
 from berth.slo_manager.core.repeats import Asked, first
 from berth.slo_manager.settings import SERVICE
-from berth.slo_manager.views import NODE, OFFER, PodView, Reports, SloView, StateView
+from berth.slo_manager.views import NODE, OFFER, PodView, Pressures, Reports, SloView, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
 METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
@@ -42,6 +45,7 @@ class Reconciler:
         view: StateView,
         pods: PodView,
         reports: Reports,
+        pressures: Pressures,
         published: SloView,
         *,
         config_map: tuple[str, str],
@@ -49,11 +53,13 @@ class Reconciler:
         sync_nodes: bool,
         sync_offers: bool,
         mirror_metrics: bool,
+        evictions_per_hour: int,
         rules: Rules,
     ) -> None:
         self.view = view
         self.pods = pods
         self.reports = reports
+        self.pressures = pressures
         self.published = published
         self.config = Config({})
         self._config_map = config_map
@@ -67,6 +73,7 @@ class Reconciler:
         self._annotations = AnnotationRequests()
         self._deciding = Deciding(rules)
         self._offers = OfferRequests()
+        self._evicting = Evicting(evictions_per_hour)
         self._degrades_at: dict[str, float] = {}
 
     @property
@@ -91,6 +98,7 @@ class Reconciler:
             "nodes to be annotated": self.to_be_annotated,
             "nodes that lend": self.lending,
             "nodes to show offers": self.offers_to_be_written,
+            "pods to be evicted": self.evictions_open,
             "problems": len(self.config.problems),
             "nodes with problems": sum(bool(each.problems) for each in strategies),
             "unusable keys": ", ".join(self.config.unusable) or "none",
@@ -119,14 +127,21 @@ class Reconciler:
         return self._offers.waiting
 
     @property
+    def evictions_open(self) -> int:
+        """How many pods were asked to leave for their node's sake and are there."""
+        return self._evicting.open
+
+    @property
     def unreadable(self) -> int:
         """How many messages could not be read since the start."""
-        return self.view.unreadable + self.pods.unreadable + self.reports.unreadable
+        of_agents = self.reports.unreadable + self.pressures.unreadable
+        return self.view.unreadable + self.pods.unreadable + of_agents
 
     def names(self) -> list[str]:
         """Every node that may need something."""
         published = self.published
-        return sorted(self.view.nodes.keys() | {*published.keys.values(), *published.offers.keys.values()})
+        known = {*published.keys.values(), *published.offers.keys.values(), *published.pods.keys.values()}
+        return sorted(self.view.nodes.keys() | known)
 
     def due(self, at: Moment) -> list[str]:
         """Nodes of which something was asked for a while ago, whose report grows too old, or whose turn it is."""
@@ -137,7 +152,8 @@ class Reconciler:
             agents, made = self.reports.agents.metrics, self.reports.objects.made
             arrived = {name: metric.updated_s or 0.0 for name, metric in agents.items() if name in self.view.nodes}
             turns += self._mirror.turns(arrived, made, at.monotonic)
-        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns)))
+        evicting = self._evicting.due(at.monotonic, at.now)
+        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns, *evicting)))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
@@ -146,6 +162,7 @@ class Reconciler:
         self._annotations.clear()
         self._deciding.clear()
         self._offers.clear()
+        self._evicting.clear()
         self._degrades_at.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
@@ -164,8 +181,9 @@ class Reconciler:
         )
         writes, commands = self._strategy(node, ratios, published, at)
         writes_of_offer, commands_of_offer = self._offer(node, ratios, at)
-        writes += writes_of_offer
-        commands += [*commands_of_offer, *self._mirrored(node, at)]
+        writes_of_pods, commands_of_pods = self._of_pods(node, published, at)
+        writes += [*writes_of_offer, *writes_of_pods]
+        commands += [*commands_of_offer, *commands_of_pods, *self._mirrored(node, at)]
         return Outcome(writes, commands, events, commands_first=bool(writes))
 
     def _forget(self, name: str) -> list[Write]:
@@ -174,9 +192,11 @@ class Reconciler:
         self._annotations.forget(name)
         self._deciding.forget(name)
         self._offers.forget(name)
+        self._evicting.forget(name)
         self._degrades_at.pop(name, None)
         keys = (named_key(NODE, name), self.published.keys), (named_key(OFFER, name), self.published.offers.keys)
-        return [Write(key, None) for key, known in keys if key in known]
+        of_pods = [node_pod_key(name, uid) for uid in self.published.pods.of(name)]
+        return [Write(key, None) for key in (*(key for key, known in keys if key in known), *of_pods)]
 
     def _strategy(
         self, node: Node, ratios: Ratios | None, published: NodeSLO | None, at: Moment
@@ -222,6 +242,31 @@ class Reconciler:
                 offer = replace(offer, written=dict(found.written), written_at=at.now)
                 commands.append(_shown(node, found, at))
         return [] if offer == published else [Write(key, offer)], commands
+
+    def _of_pods(self, node: Node, published: NodeSLO | None, at: Moment) -> tuple[list[Write], list[Command]]:
+        """What the node's agent has to know of pods, and who leaves for the node's sake.
+
+        A request goes out when its grant stands in SLO, so that of two replicas that take each other for gone one alone
+        evicts.
+        """
+        if not (self.pods.is_complete and self.reports.is_complete):
+            return [], []
+        has_agent = node.name in self.reports.agents.metrics
+        pressure, stored_s = self.pressures.of(node.name)
+        thresholds = read_thresholds({} if published is None or published.uid != node.uid else published.spec)
+        entries = self.published.pods
+        seen = SeenOfPods(
+            node.name,
+            self.pods.tenants(node.name) if has_agent else {},
+            entries.of(node.name),
+            entries.standing(node.name),
+            pressure,
+            stored_s,
+            None if isinstance(thresholds, Problem) else thresholds,
+        )
+        wanted = self._evicting.decide(seen, entries.granted, monotonic=at.monotonic, now_s=at.now, now_ms=at.ms)
+        writes = [Write(node_pod_key(node.name, uid), entry) for uid, entry in wanted.entries.items()]
+        return writes, [_eviction(each, at) for each in wanted.commands]
 
     def _mirrored(self, node: Node, at: Moment) -> list[Command]:
         """The request for the node's NodeMetric, when it is its turn."""
@@ -301,6 +346,12 @@ def _with(strategy: NodeSLO, ratios: Ratios) -> NodeSLO:
         strategies={**strategy.strategies, **ratios.strategies},
         problems=[*strategy.problems, *ratios.problems][:PROBLEMS_MAX],
     )
+
+
+def _eviction(evict: EvictPod, at: Moment) -> Command:
+    """Have a pod evicted."""
+    subject = command_subject("evict", "pods", evict.namespace, evict.name)
+    return Command(subject, evict, id=f"{SERVICE}.evict.{evict.uid}.{at.ms}")
 
 
 def _shown(node: Node, found: Lacking, at: Moment) -> Command:

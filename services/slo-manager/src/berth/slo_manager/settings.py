@@ -34,6 +34,14 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         Literal["v1.6", "v1.8"],
         Meta(description="how mid resources are worked out: as Koordinator 1.6 caps them, or as 1.8 does"),
     ] = "v1.6"
+    slo_evictions_per_hour: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100_000,
+            description="pods of one workload that may be evicted for their nodes' sake within an hour; 0: none",
+        ),
+    ] = 20
     window_s: Window = 0.05
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
 

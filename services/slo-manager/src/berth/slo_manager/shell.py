@@ -7,7 +7,17 @@ from berth.runtime import Context, Input, Manager, Output
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import Reconciler
 from berth.slo_manager.settings import SERVICE, Settings
-from berth.slo_manager.views import METRIC_KEYS, OBJECT_KEYS, POD_KEYS, PodView, Reports, SloView, StateView
+from berth.slo_manager.views import (
+    METRIC_KEYS,
+    OBJECT_KEYS,
+    POD_KEYS,
+    PRESSURE_KEYS,
+    PodView,
+    Pressures,
+    Reports,
+    SloView,
+    StateView,
+)
 from berth.telemetry import counter, gauge, histogram
 
 TICK_S = 1.0
@@ -22,6 +32,7 @@ TO_BE_ANNOTATED = gauge("berth_slo_nodes_to_be_annotated", "Nodes that do not sh
 FAULTY_NODES = gauge("berth_slo_nodes_with_problems", "Nodes about which some strategy says what cannot be used.")
 LENDING = gauge("berth_slo_nodes_lending", "Nodes that lend batch or mid resources.")
 OFFERS_TO_BE_WRITTEN = gauge("berth_slo_offers_to_be_written", "Nodes that wait for their turn to show what they lend.")
+EVICTIONS = gauge("berth_slo_evictions_open", "Pods that were asked to leave for their node's sake and are there.")
 DECIDING = histogram("berth_slo_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -34,17 +45,20 @@ class Shell(Manager[Settings, Reconciler]):
         self.view = StateView(settings.config_map(), self.changed.mark, self.mark_all)
         self.pods = PodView(self.changed.mark, self.mark_all)
         self.reports = Reports(self.changed.mark, self.mark_all)
+        self.pressures = Pressures(self.changed.mark)
         self.published = SloView(self.changed.mark)
         reconciler = Reconciler(
             self.view,
             self.pods,
             self.reports,
+            self.pressures,
             self.published,
             config_map=settings.config_map(),
             sync_objects=settings.slo_sync_objects,
             sync_nodes=settings.slo_sync_nodes,
             sync_offers=settings.slo_sync_offers,
             mirror_metrics=settings.slo_mirror_metrics,
+            evictions_per_hour=settings.slo_evictions_per_hour,
             rules=Rules(mid_formula=settings.slo_mid_formula),
         )
         self.wire(
@@ -54,6 +68,7 @@ class Shell(Manager[Settings, Reconciler]):
                 Input(buckets.STATE, self.pods, POD_KEYS),
                 Input(buckets.STATE, self.reports.objects, OBJECT_KEYS),
                 Input(buckets.METRICS, self.reports.agents, METRIC_KEYS),
+                Input(buckets.METRICS, self.pressures, PRESSURE_KEYS),
             ],
             output=Output(buckets.SLO, self.published, PUBLISHED, written="strategy", deleted="withdrawal"),
             commands=APPLIED,
@@ -70,6 +85,7 @@ class Shell(Manager[Settings, Reconciler]):
         UNREADABLE.set(self.reconciler.unreadable)
         LENDING.set(self.reconciler.lending)
         OFFERS_TO_BE_WRITTEN.set(self.reconciler.offers_to_be_written)
+        EVICTIONS.set(self.reconciler.evictions_open)
         TO_BE_WRITTEN.set(self.reconciler.to_be_written)
         TO_BE_ANNOTATED.set(self.reconciler.to_be_annotated)
         FAULTY_NODES.set(sum(bool(each.problems) for each in self.published.messages.values()))

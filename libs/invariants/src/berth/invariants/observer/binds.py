@@ -63,6 +63,8 @@ def judge_change(before: Watched, after: Watched, verdicts: Verdicts) -> None:
     if after.node != before.node:
         text = f"is bound to {before.node} and then to {after.node or 'nothing'}"
         verdicts.add("I5", after.text, f"{after.text}: {text}")
+    if not after.name[0]:
+        return  # a Reservation may grow where it is (`growths`), or be kept from it
     if after.plan != before.plan and before.is_ours:
         text = f"was bound under plan {before.plan or 'none'} and is shown under plan {after.plan or 'none'}"
         verdicts.add("I5", after.text, f"{after.text}: {text}")

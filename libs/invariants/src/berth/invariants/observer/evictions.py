@@ -21,11 +21,13 @@ from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.beneficiaries import is_over, node_of, priority_of, why_nobody_leaves
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
+from berth.invariants.observer.pressed import PressedLaw
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
 from berth.rules.bounded_json import read_annotation
 from berth.rules.eviction_notes import Mark, noted_mark
+from berth.rules.node_evictions.notes import noted_eviction
 from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, is_by_berth
 from berth.rules.reservation_operating import current_owner_of
 from berth.rules.reservation_owners import PodIdentity, compile_owners
@@ -54,6 +56,7 @@ class Evictions:
         self.by_berth: bool | None = None
         """Whether Berth makes the change that is shown now; None: not known."""
         self._laws = laws
+        self._pressed = PressedLaw(verdicts, pods)
         self._verdicts = verdicts
         self._calm = calm
         self._capacity = capacity
@@ -107,7 +110,11 @@ class Evictions:
         before = self._pods.get((meta.get("namespace") or "", meta["name"]))
         if before is not None and _uid(before) == _uid(pod) and _is_leaving(before):
             return
-        if mark is not None and (self.by_berth or _is_evicted(pod)):
+        note = noted_eviction(meta.get("annotations") or {})
+        if self.by_berth and note is not None and not note.refused:
+            self._laws.spared(pod, f"{meta.get('namespace', '')}/{meta['name']}, need {note.need}", note.need)
+            self._pressed.evicted(pod, note)
+        elif mark is not None and (self.by_berth or _is_evicted(pod)):
             self._judge(pod, mark)
         elif self.by_berth:
             self._verdicts.judged("I11")

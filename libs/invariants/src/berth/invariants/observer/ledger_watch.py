@@ -18,6 +18,7 @@ from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.growths import is_carried_out
 from berth.invariants.observer.holds import CORES, DEVICES
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reclaims import Reclaims
@@ -229,7 +230,7 @@ class LedgerWatch:
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""
-        if self.is_settled(name, decision):
+        if self.is_settled(name, decision) or is_carried_out(decision, successor, self._seen(name)):
             self._verdicts.judged("I6")
             return
         if self._capacity.doubt.covers((decision.uid,)):

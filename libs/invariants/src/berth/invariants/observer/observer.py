@@ -31,6 +31,7 @@ from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.gathered import Gathered
+from berth.invariants.observer.growths import judge_growth
 from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.lent import Lent
@@ -455,6 +456,7 @@ class Observer:
         now.was_bound = known.was_bound if known is not None else bool(now.node)
         if known is not None:
             judge_change(known, now, self.verdicts)
+            judge_growth(known, now, self._decided, self.verdicts)
         if now.node and now.is_ours and not now.was_bound:
             now.was_bound = True
             judge_reserved(now, self._decided, self.verdicts)

@@ -63,6 +63,8 @@ class Reserved:
         self._loans: dict[str, Sequence[Loan]] = {}
         self._taken_over: dict[str, frozenset[str]] = {}
         """By Reservation: the pods that are its users by its own decision."""
+        self._grown: dict[str, str] = {}
+        """The plan by which each was judged last when it grew."""
         self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
         self._seen: dict[str, Watched] = {}
         self._terms: dict[str, tuple[Terms, float]] = {}
@@ -100,6 +102,7 @@ class Reserved:
             return
         known = self._by_uid.get(seen.uid)
         if known is not None and known.is_placed:
+            self._grow(known, seen, decision)
             return
         is_current = decision is not None and decision.uid == seen.uid and decision.attempt == seen.attempt
         if decision is not None and is_current and seen.is_live and not seen.node:
@@ -156,6 +159,19 @@ class Reserved:
         """What the Reservations of a node hold of a resource, no matter who draws on them."""
         return sum(self._by_uid[uid].amounts.get(name, 0) for uid in self._on_node.get(node, ()))
 
+    def _grow(self, known: Kept, seen: Watched, decision: Decision | None) -> None:
+        """What a decision grows it to is its own from the commit on, until the object shows the plan."""
+        if decision is None or not decision.grows or decision.uid != seen.uid:
+            return
+        if decision.attempt != seen.attempt or decision.plan == seen.plan:
+            return
+        more = decision.allocation.amounts
+        names_held = known.amounts.keys() | more.keys()
+        known.amounts = {name: max(known.amounts.get(name, 0), more.get(name, 0)) for name in names_held}
+        if self._grown.get(seen.uid) != decision.plan:
+            self._grown[seen.uid] = decision.plan
+            self._judge_capacity(known.node, known.amounts, known.devices)
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _hold(self, reserved: Kept) -> None:
@@ -175,6 +191,7 @@ class Reserved:
     def _drop(self, uid: str) -> None:
         known = self._by_uid.pop(uid, None)
         self._taken_over.pop(uid, None)
+        self._grown.pop(uid, None)
         if known is not None:
             on_node = self._on_node[known.node]
             on_node.discard(uid)

@@ -85,10 +85,7 @@ class VictimLaws:
         """A victim begins to leave by our hand."""
         meta = victim["metadata"]
         who = f"{meta.get('namespace', '')}/{meta['name']}"
-        self._verdicts.judged(PROTECTED)
-        why = _why_protected(victim)
-        if why:
-            self._verdicts.add(PROTECTED, subject, f"{who}: is evicted under plan {decision.plan}, though {why}")
+        self.spared(victim, subject, f"plan {decision.plan}")
         config = self._config_of(victim)
         if config is None or config.mode != STRICT:
             return
@@ -102,6 +99,15 @@ class VictimLaws:
         if 0 < len(left) < needed:
             text = f"is evicted under plan {decision.plan}, and leaves {len(left)} of its gang, which needs {needed}"
             self._verdicts.add(GANGS, subject, f"{who}: {text}")
+
+    def spared(self, victim: Json, subject: str, under: str) -> None:
+        """A pod begins to leave by our hand, under this plan or for this need: nothing protects it."""
+        meta = victim["metadata"]
+        self._verdicts.judged(PROTECTED)
+        why = _why_protected(victim)
+        if why:
+            who = f"{meta.get('namespace', '')}/{meta['name']}"
+            self._verdicts.add(PROTECTED, subject, f"{who}: is evicted under {under}, though {why}")
 
     def left_of_gangs(self, is_over: Callable[[Decision], bool]) -> Iterator[str]:
         """Once all is quiet: nobody is left of a gang that was made to leave, unless whom it left for went first."""

@@ -46,8 +46,17 @@ def read_agent_report(message: NodeMetrics, stored_s: float) -> tuple[Metric | N
         {} if _is_negative(system) else amounts_of(system),
         tuple(_windows(message, problems)),
         dict(_pods(message, problems)),
+        prod_reclaimable=_reclaimable(message, problems),
     )
     return metric, tuple(problems)
+
+
+def _reclaimable(message: NodeMetrics, problems: list[Problem]) -> Amounts | None:
+    found = message.prod_reclaimable
+    if found is None or not _is_negative(found):
+        return None if found is None else amounts_of(found)
+    problems.append(Problem(field="prod_reclaimable", message="is negative"))
+    return None
 
 
 def amounts_of(usage: Usage) -> Amounts:

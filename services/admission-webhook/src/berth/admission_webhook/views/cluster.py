@@ -148,15 +148,21 @@ class ClusterView:
                 self._tree_profiles[entry.key] = decode(entry.value, state.ElasticQuotaProfile)
             self.reviewed.tree_profiles = [read_tree_profile(each) for each in self._tree_profiles.values()]
         elif entry.deleted:
-            {"priorityclass": self._priority_classes, "namespace": self._namespaces}.get(kind, self._nodes).pop(
-                name, None
-            )
+            self._forget(kind, name)
         elif kind == "priorityclass":
             self._priority_classes[name] = decode(entry.value, state.PriorityClass)
         elif kind == "namespace":
             self._namespaces[name] = decode(entry.value, state.Namespace).labels
         elif kind == "node":
             self._nodes[name] = decode(entry.value, state.Node).labels
+
+    def _forget(self, kind: str, name: str) -> None:
+        if kind == "priorityclass":
+            self._priority_classes.pop(name, None)
+        elif kind == "namespace":
+            self._namespaces.pop(name, None)
+        elif kind == "node":
+            self._nodes.pop(name, None)
 
     def _profile(self, name: str, profile: state.ClusterColocationProfile | None) -> None:
         self.problems.pop(name, None)

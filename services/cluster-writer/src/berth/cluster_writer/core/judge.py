@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
 from berth.cluster_writer.core.fitness import NO_DEVICES, asks_devices, unfit
+from berth.cluster_writer.core.growths import is_due, not_wanted
 from berth.cluster_writer.core.handing import OFF
 from berth.cluster_writer.core.last_check import clash
 from berth.cluster_writer.core.progress import Progress, Request, View
@@ -111,12 +112,14 @@ def judge(
     seen = book.seen(name)
     if seen is None or seen.uid != decision.uid:
         return Judgement(Verdict.NOTHING if book.is_gone(decision) else Verdict.WAIT, "its object is gone")
-    if seen.node or seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
+    if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES or not is_due(decision, seen):
         return Judgement(Verdict.NOTHING, "bound, withdrawn or ended")
     if seen.attempt < decision.attempt:
         return Judgement(Verdict.WAIT, "the view shows an older attempt")
     if seen.deleting or seen.template.gates:
         return Judgement(Verdict.WAIT, "its object is being deleted, or gated")
+    if why := not_wanted(decision, seen):
+        return Judgement(Verdict.WITHDRAW, why, seen.version)
     node = nodes.get(decision.node)
     if node is None and not nodes_known:
         return Judgement(Verdict.WAIT, "the nodes are not all known")

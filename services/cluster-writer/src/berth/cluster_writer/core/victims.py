@@ -129,4 +129,5 @@ def _config_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConf
         min_member=group.min_member,
         schedule_timeout_s=group.schedule_timeout_s,
         annotations=group.annotations,
+        found=group.problems,
     )

@@ -14,9 +14,9 @@ AGENT: Final = "node-qos-enforcer"
 ACCOUNT: Final = "NODES"
 DOMAIN: Final = "berth"
 READS: Final = (buckets.STATE, buckets.SLO, buckets.INVENTORY, buckets.METRICS)
-WRITES: Final = ("node", "report", "runtime")
-"""What its keys in METRICS begin with, before the name of the node: its figures, what it finds on the node, and how it
-stands with the container runtime."""
+WRITES: Final = ("node", "report", "runtime", "pressure")
+"""What its keys in METRICS begin with, before the name of the node: its figures, what it finds on the node, how it
+stands with the container runtime, and whom it asks to have evicted."""
 ANSWERS: Final = "_R_.>"
 """Where the server takes answers to questions from another account; a token of its own is in each."""
 

@@ -9,7 +9,7 @@ from berth.node_qos_enforcer.core.node_facts import NodeFacts
 from berth.node_qos_enforcer.core.plan import Held, Plan
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.core.suppress import Pod, Target, skip_reason, suppress_target
+from berth.node_qos_enforcer.core.suppress import HostApp, Pod, Target, skip_reason, suppress_target
 from berth.rules.cpus.cpuset import format_cpuset
 
 ALL_CPUS = "all"
@@ -27,6 +27,7 @@ def target_of(
     pod_cores: Mapping[str, float | None],
     strategy: Strategy,
     facts: NodeFacts,
+    application_cores: Mapping[str, float],
 ) -> tuple[Target | None, str]:
     """Compute the suppress target, or say why this round has none.
 
@@ -46,6 +47,8 @@ def target_of(
         pods=[Pod(pod.uid, kube_qos=pod.kube_qos) for pod in sample.pods],
         threshold_percent=strategy.threshold_percent,
         min_percent=strategy.min_percent,
+        host_apps=[HostApp(each.name, each.is_best_effort) for each in sample.applications],
+        host_app_used_cores=application_cores,
     )
     return target, ""
 

@@ -32,8 +32,6 @@ _POD_PREFIX: dict[KubeQos, str] = {
     "Burstable": "kubepods-burstable-pod",
     "BestEffort": "kubepods-besteffort-pod",
 }
-_SCOPE = {"containerd": "cri-containerd", "docker": "docker", "cri-o": "crio", "pouch": "pouch"}
-"""What systemd's name of a container's group begins with, by the runtime of its id."""
 _SCOPES_READ = ("docker-", "cri-containerd-", "crio-")
 _SANDBOX = "crio-"
 """CRI-O names the group of a pod's sandbox without an end."""
@@ -67,14 +65,6 @@ def pod_dir(driver: Driver, qos: KubeQos, uid: str) -> str:
     """Give the directory of a pod."""
     name = f"pod{uid}" if driver == "cgroupfs" else f"{_POD_PREFIX[qos]}{uid.replace('-', '_')}.slice"
     return f"{_QOS_DIR[driver][qos]}/{name}"
-
-
-def container_dir(driver: Driver, pod: str, container_id: str) -> str | None:
-    """Give the directory of a container in that of its pod, by `runtime://id`; None for a runtime that is not known."""
-    runtime, separator, identity = container_id.partition("://")
-    if not separator or runtime not in _SCOPE or not _ID.fullmatch(identity):
-        return None
-    return f"{pod}/{identity}" if driver == "cgroupfs" else f"{pod}/{_SCOPE[runtime]}-{identity}.scope"
 
 
 def container_id_of(driver: Driver, basename: str) -> str | None:

@@ -10,7 +10,9 @@ from typing import Final
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED, Bandwidth, Version
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
+from berth.node_qos_enforcer.core.laws.block_io import needs_write, needs_write_v2
 from berth.node_qos_enforcer.core.laws.cpu_values import QUOTA_MIN_US, shares_to_weight
+from berth.node_qos_enforcer.core.laws.resctrl import parse_schemata
 from berth.node_qos_enforcer.core.malformed import Malformed, quoted
 from berth.node_qos_enforcer.core.strategies.knobs import Knob, Within
 from berth.rules.cpus.cpuset import format_cpuset
@@ -72,8 +74,13 @@ def is_same(knob: Knob, text: str, wanted: str) -> bool:
                 return now.split() == wanted.split()
             case "number":
                 return _in_pages(knob, now) == _in_pages(knob, wanted)
+            case "line" if knob.v2:
+                return not needs_write_v2(knob.v2, now, wanted)
             case "line":
-                return wanted in now.splitlines()
+                return not needs_write(now, wanted)
+            case "schemata":
+                lines = parse_schemata(now)
+                return all(lines.get(name) == values for name, values in parse_schemata(wanted).items())
             case "word":
                 return wanted in now.split()
             case _:

@@ -42,6 +42,7 @@ class Measurement:
     plan: Plan
     node_cores: float | None = None
     pod_cores: Mapping[str, float] = field(default_factory=dict)
+    application_cores: Mapping[str, float] = field(default_factory=dict)
 
 
 class Meter:
@@ -79,13 +80,18 @@ class Meter:
         interval_s = 0.0 if node_cores is None else gathered_s
         pod_cores = {pod.uid: self._cores(f"pod/{pod.kube_qos}/{pod.uid}", pod.group.cpu) for pod in sample.pods}
         class_cores = {qos: self._cores(f"class/{qos}", group.cpu) for qos, group in sample.groups.items()}
+        applications = {
+            each.name: self._cores(f"application/{each.name}", each.group.cpu) for each in sample.applications
+        }
         self._counters.keep_only(
             {NODE}
+            | {f"application/{name}" for name in applications}
             | {f"pod/{pod.kube_qos}/{pod.uid}" for pod in sample.pods}
             | {f"class/{qos}" for qos in sample.groups}
         )
         capacity = capacity_milli(sample, facts)
-        target, skipped = target_of(sample, node_cores, pod_cores, strategy, facts)
+        application_cores = {name: cores for name, cores in applications.items() if cores is not None}
+        target, skipped = target_of(sample, node_cores, pod_cores, strategy, facts, application_cores)
         next_step = plan(
             strategy,
             target_milli=None if target is None else target.target_milli,
@@ -131,6 +137,7 @@ class Meter:
             plan=next_step,
             node_cores=node_cores,
             pod_cores={uid: cores for uid, cores in pod_cores.items() if cores is not None},
+            application_cores=application_cores,
         )
 
     def _cores(self, name: str, reading: Reading | None) -> float | None:

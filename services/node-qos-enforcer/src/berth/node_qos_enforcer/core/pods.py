@@ -13,7 +13,7 @@ from typing import NamedTuple
 from berth.contracts.base import Problem
 from berth.contracts.names import CPU, MEMORY
 from berth.contracts.slo import NodePod
-from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos, pod_dir
+from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos, container_id_of, pod_dir
 from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.strategies.seam import Container, Pod
 from berth.rules.cpus.qos import priority_class_or_default, qos_class
@@ -42,7 +42,7 @@ def _pod(driver: Driver, found: Found, now: PodNow | None, told: NodePod | None)
     annotations = now.pod.annotations if now is not None else told.annotations if told is not None else {}
     priority = told.priority if told is not None else None
     pinned = now is not None and not isinstance(now.pod.status, Problem) and bool(now.pod.status.cpus)
-    containers = () if now is None else tuple(_containers(group, found.below, now, told, pinned))
+    containers = () if now is None else tuple(_containers(driver, group, found.below, now, told, pinned))
     known = {each.group for each in containers}
     others = [each for each in found.below if f"{group}/{each}" not in known]
     return Pod(
@@ -62,11 +62,14 @@ def _pod(driver: Driver, found: Found, now: PodNow | None, told: NodePod | None)
         sandbox_group=f"{group}/{others[0]}" if now is not None and len(others) == 1 else "",
         created=told.created if told is not None else "",
         is_known=told is not None,
+        ips=() if now is None or now.pod.is_on_host_network else now.pod.ips,
+        host_network=now is not None and now.pod.is_on_host_network,
+        may_lower_oom_scores=told is not None and told.low_oom_scores,
     )
 
 
 def _containers(
-    group: str, below: tuple[str, ...], now: PodNow, told: NodePod | None, pinned: bool
+    driver: Driver, group: str, below: tuple[str, ...], now: PodNow, told: NodePod | None, pinned: bool
 ) -> Iterable[Container]:
     """Sizes are those that SLO says of the container; a pod with a single one has its own. The runtime knows at least
     the quota that kubelet asked for."""
@@ -79,7 +82,7 @@ def _containers(
         if each.limits is not None and each.limits.quota_us is not None and (CPU not in limits or not is_sized):
             limits = {**limits, CPU: each.limits.quota_us // 100} if each.limits.is_limited else limits
             is_sized = is_sized or MEMORY in limits
-        name = next((name for name in below if each.id and each.id in name), "")
+        name = next((name for name in below if each.id and container_id_of(driver, name) == each.id), "")
         yield Container(
             name=each.name,
             id=each.id,

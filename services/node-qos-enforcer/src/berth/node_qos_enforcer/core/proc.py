@@ -86,6 +86,17 @@ class Rdt(NamedTuple):
     mba: bool
 
 
+class Cpu(NamedTuple):
+    """Who made the CPUs, what they can do, and what of caches and bandwidth the kernel was told to have."""
+
+    vendor: str = ""
+    flags: frozenset[str] = frozenset()
+    rdt: Rdt = Rdt(False, False)
+
+
+UNKNOWN_CPU = Cpu()
+
+
 def parse_vendor(text: str) -> str:
     """Return who made the CPUs, by /proc/cpuinfo; empty where it does not say (arm64)."""
     line = next((line for line in text.splitlines() if line.startswith("vendor_id")), "")

@@ -37,6 +37,15 @@ class PodSample:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApplicationSample:
+    """Use of an application outside of pods; `is_best_effort`: it is held with the best-effort ones."""
+
+    name: str
+    is_best_effort: bool
+    group: GroupSample
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeSample:
     """One pass. `groups` holds the directories of the QoS classes; that of Guaranteed is the root of all pods.
 
@@ -52,5 +61,6 @@ class NodeSample:
     groups: dict[KubeQos, GroupSample] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
     best_effort: Held = NOT_HELD
+    applications: tuple[ApplicationSample, ...] = ()
     vanished: int = 0
     problems: tuple[Problem, ...] = ()

@@ -32,6 +32,13 @@ class Pod(NamedTuple):
         return self.qos == "BE" or self.kube_qos == "BestEffort"
 
 
+class HostApp(NamedTuple):
+    """What the rule needs to know about an application outside of pods; `is_best_effort`: it is held with such pods."""
+
+    name: str
+    is_best_effort: bool = False
+
+
 class Target(NamedTuple):
     """The answer with its terms, all in milli-cores, so that a reader can follow the sum."""
 
@@ -40,6 +47,7 @@ class Target(NamedTuple):
     pods_milli: int
     system_milli: int
     floored: bool
+    host_apps_milli: int = 0
 
 
 def suppress_target(
@@ -52,12 +60,14 @@ def suppress_target(
     pods: Sequence[Pod] = (),
     threshold_percent: int,
     min_percent: int | None = None,
+    host_apps: Sequence[HostApp] = (),
+    host_app_used_cores: Mapping[str, float] | None = None,
 ) -> Target:
     """Compute the CPU ceiling of the best-effort group.
 
-    `capacity * threshold% - non-BE pods - system`, each term cut to whole milli-cores by itself. System is what no pod
-    accounts for (node - all pods), at least what the kubelet or the node's annotation reserves. A usage without a known
-    pod counts as not best-effort.
+    `capacity * threshold% - non-BE pods - non-BE host applications - system`, each term cut to whole milli-cores by
+    itself. System is what neither a pod nor a host application accounts for, at least what the kubelet or the node's
+    annotation reserves. A usage without a known pod or application counts as not best-effort.
 
     Args:
         capacity_milli: CPU capacity of the node (not its allocatable).
@@ -68,6 +78,8 @@ def suppress_target(
         pods: the known pods of the node.
         threshold_percent: share of the node that may be in use in total.
         min_percent: share of the node that the best-effort group keeps in any case; None: no such floor.
+        host_apps: the node's applications outside of pods.
+        host_app_used_cores: their cores in use by name; one that is not there counts as the system's.
 
     Returns:
         The target, which may be negative or zero: the others alone are above the threshold.
@@ -88,14 +100,20 @@ def suppress_target(
     best_effort = {pod.uid for pod in pods if pod.is_best_effort}
     pods_all = sum(pod_used_cores.values())
     pods_others = sum(cores for uid, cores in pod_used_cores.items() if uid not in best_effort)
+    of_apps = host_app_used_cores or {}
+    for name, cores in of_apps.items():
+        _check(f"host_app_used_cores[{name}]", cores)
+    with_pods = {app.name for app in host_apps if app.is_best_effort}
+    apps_others = sum(cores for name, cores in of_apps.items() if name not in with_pods)
 
     reserved_milli = max(
         0 if allocatable_milli is None else capacity_milli - allocatable_milli, annotation_reserved_milli, 0
     )
     limit_milli = capacity_milli * threshold_percent // 100
     pods_milli = int(pods_others * 1000)
-    system_milli = max(int(max(node_used_cores - pods_all, 0.0) * 1000), reserved_milli)
-    target = limit_milli - pods_milli - system_milli
+    apps_milli = int(apps_others * 1000)
+    system_milli = max(int(max(node_used_cores - pods_all - sum(of_apps.values()), 0.0) * 1000), reserved_milli)
+    target = limit_milli - pods_milli - apps_milli - system_milli
     floor = None if min_percent is None else capacity_milli * min_percent // 100
     floored = floor is not None and target < floor
     return Target(
@@ -104,6 +122,7 @@ def suppress_target(
         pods_milli=pods_milli,
         system_milli=system_milli,
         floored=floored,
+        host_apps_milli=apps_milli,
     )
 
 

@@ -27,6 +27,8 @@ from berth.node_qos_enforcer.files import Unreadable
 
 CHECK_ROUNDS: Final = 10
 """A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
+FORGET_ROUNDS: Final = 600
+"""After so many rounds the paths of files that are gone are forgotten."""
 CLASS_DEPTH: Final = 1
 PERIOD_V1: Final = "cpu.cfs_period_us"
 ATTEMPTS: Final = 3
@@ -62,23 +64,38 @@ class Applier:
         self._knobs = knobs
         self._contests = Contests()
         self._settled: dict[Ref, str] = {}
+        self._lacking: set[Ref] = set()
+        self._places: dict[Ref, Place | None] = {}
+        self._layout: cgroups.Layout | None = None
         self._rounds = 0
 
     def found(self, layout: cgroups.Layout, refs: Iterable[Ref]) -> dict[Ref, str]:
         """What files have; those that are not there, or cannot be read, are left out."""
         found: dict[Ref, str] = {}
+        texts: dict[str, str | None] = {}
         for ref in refs:
             place = self.place(layout, ref)
-            try:
-                text = None if place is None else self.executor.read(place.path)
-            except Unreadable:
+            if place is None:
                 continue
+            if place.path not in texts:
+                try:
+                    texts[place.path] = self.executor.read(place.path)
+                except Unreadable:
+                    texts[place.path] = None
+            text = texts[place.path]
             if text is not None:
                 found[ref] = text.strip()
         return found
 
     def place(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
         """Where a file is; None: this machine has none of this kind."""
+        if self._layout != layout:
+            self._layout, self._places = layout, {}
+        if ref not in self._places:
+            self._places[ref] = self._find(layout, ref)
+        return self._places[ref]
+
+    def _find(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
         knob = self._knobs[ref.knob]
         if knob.root != "cgroup":
             path = "/".join(step for step in (f"@{knob.root}", ref.group, knob.v2) if step)
@@ -108,6 +125,8 @@ class Applier:
             now_s: monotonic.
         """
         self._rounds += 1
+        if self._rounds % FORGET_ROUNDS == 0:
+            self._places.clear()
         problems: list[Problem] = list(wanted.problems)
         lacking: set[str] = set()
         changes, firsts, paths = self._changes(layout, wanted, problems, lacking, now_s)
@@ -131,6 +150,7 @@ class Applier:
             if (place := self.place(layout, ref)) is not None:
                 paths[place.path] = ref
         settled: dict[Ref, str] = {}
+        missing: set[Ref] = set()
         for ref, value in wanted.values.items():
             place, knob = self.place(layout, ref), self._knobs[ref.knob]
             if place is None:
@@ -139,6 +159,8 @@ class Applier:
             paths[place.path] = ref
             if self._settled.get(ref) == value and not self._is_turn(ref):
                 settled[ref] = value
+                if ref in self._lacking:
+                    missing.add(ref)
                 continue
             refused = problem_of(knob, value)
             if refused is not None:
@@ -148,7 +170,8 @@ class Applier:
                 change = self._change(ref, knob, place, value)
                 if change is None:
                     if self.executor.folder(place.path) is not None and knob.kind != "ids":
-                        lacking.add(ref.knob)
+                        settled[ref] = value
+                        missing.add(ref)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(place.path, change.now, now_s)
                 if is_left or change.is_done:
@@ -160,7 +183,8 @@ class Applier:
             changes.append(change)
             if knob.kind != "ids":
                 firsts.append(_first(change))
-        self._settled = settled
+        self._settled, self._lacking = settled, missing
+        lacking |= {ref.knob for ref in missing}
         return changes, firsts, paths
 
     def _is_turn(self, ref: Ref) -> bool:

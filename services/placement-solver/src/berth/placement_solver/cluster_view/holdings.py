@@ -27,6 +27,7 @@ from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gangs
+from berth.placement_solver.core.growths import Growths
 from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.nodes import Nodes
@@ -114,11 +115,13 @@ class Holdings:
             self.charged,
             self.budgets.values,
             self.placeholders,
+            lambda: self.moment,
         )
         self.displacers = displacers_of(self.ground)
         self.revocations = Revocations(self.ground)
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
+        self.growths = Growths(self.nodes, self.book, self.profiles.of)
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
@@ -128,11 +131,15 @@ class Holdings:
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.moment = 0
+        """Grows with what is read, and with each round."""
         self.now = 0.0
         self.now_ms = 0
         self.capacity_came_back = False
         """In a way that is none of `happenings`, so that anybody may be helped by it."""
         self.quota_changed = False
+        self.charged_anew: frozenset[str] = frozenset()
+        """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)

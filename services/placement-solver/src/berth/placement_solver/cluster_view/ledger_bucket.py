@@ -10,6 +10,7 @@ class LedgerBucket(WaitingRules):
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """Take in one message of LEDGER."""
+        self.moment += 1
         for name in sorted(self.book.read_ledger(key, value, deleted, sequence)):
             self._judge(name)
 

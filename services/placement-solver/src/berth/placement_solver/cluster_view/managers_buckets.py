@@ -21,8 +21,7 @@ class ManagersBuckets(Holdings):
             self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
             self.quota_changed = True
         elif kind == "charge":
-            self.payers.surcharges.see(tree, None if deleted else decode(value, PodCharge))
-            self.quota_changed = True
+            self.charged_anew |= self.payers.surcharges.see(tree, None if deleted else decode(value, PodCharge))
 
     def reset_quota(self) -> None:
         """QUOTA starts over."""

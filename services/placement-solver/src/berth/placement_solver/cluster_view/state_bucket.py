@@ -53,6 +53,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         self.leavers.forget_pods()
         self.take_overs.running.reset()
         self.placeholders.reset()
+        self.growths.asking.clear()
         self.selectors.reset()
         self.changed_gangs.clear()
         self.configuration.reset()
@@ -81,6 +82,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
         """Take in one message of STATE. Raises InvalidMessage for a malformed one."""
+        self.moment += 1
         if gap:
             for tracker in self._trackers.values():
                 tracker.gap()
@@ -152,6 +154,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
         self.book.see_reservation(key, reservation)
+        self.growths.see(key, reservation)
         if self.awaited.capacity.see(name, reservation):
             self.capacity_came_back = True
         self._judge(key)

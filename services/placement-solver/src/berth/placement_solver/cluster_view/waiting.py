@@ -16,6 +16,7 @@ from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.placement_solver.core.surcharges import NO_GROUPS
 from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name, name_of
@@ -143,20 +144,32 @@ class WaitingRules(Holdings):
     @property
     def has_news(self) -> bool:
         """Something happened that may help somebody who waits."""
-        return self.capacity_came_back or self.quota_changed or self.fellows_changed or bool(self.happenings)
+        came = self.capacity_came_back or self.quota_changed or self.fellows_changed
+        return came or bool(self.charged_anew) or bool(self.happenings)
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
+        by_itself = self.reservations.names_pods
         if self.capacity_came_back:
-            self.queue.wake(self.now)
+            self.queue.wake(self.now, each_by_itself=by_itself)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, self._waits_for_quota)
+                self.queue.wake(self.now, self._waits_for_quota, each_by_itself=by_itself)
+            elif self.charged_anew:
+                self.queue.wake(self.now, self._is_charged_anew, each_by_itself=by_itself)
             if self.fellows_changed:
-                self.queue.wake(self.now, _waits_for_defaults)
-            self.queue.wake_classes(self.now, self.happenings.concern)
+                self.queue.wake(self.now, _waits_for_defaults, each_by_itself=by_itself)
+            self.queue.wake_classes(self.now, self.happenings.concern, each_by_itself=by_itself)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
+        self.charged_anew = NO_GROUPS
         self.happenings.clear()
+
+    def _is_charged_anew(self, waiting: Waiting) -> bool:
+        """It waits for quota, and a group pays for it for whose pods hooks say something else."""
+        if not isinstance(waiting.object, Pod) or not any(reason.code == "quota" for reason in waiting.reasons):
+            return False
+        payer = self.payers.of(waiting.object)
+        return payer is not None and payer[1] in self.charged_anew
 
     def _waits_for_quota(self, waiting: Waiting) -> bool:
         """It was refused for want of it, or of nodes of its tree; or its group's min promises it a place that others

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berth.contracts import subjects
+from berth.contracts import names, subjects
 from berth.contracts.grants import VF, allocation_of
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision, GangRef, Victim
-from berth.contracts.state import PodTemplate
+from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.displacers.seam import Proposal
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
@@ -98,6 +98,30 @@ def decisions_of(
             )
         )
     return decisions, revisions
+
+
+def growth_decision(claim: Claim, reservation: Reservation, basis: Basis, nodes: Nodes, profile: Profile) -> Decision:
+    """That a Reservation holds what the claim says instead of what it holds. It charges its node as every plan does."""
+    return Decision(
+        plan=claim.plan,
+        namespace="",
+        name=reservation.name,
+        uid=reservation.uid,
+        attempt=reservation.attempt,
+        node=reservation.node,
+        pod_version=reservation.version,
+        basis=basis.reservations,
+        other_basis=basis.pods,
+        kind="reservation",
+        allocation=allocation_of(claim.amounts, claim.grants),
+        accounts=[subjects.node_account(reservation.node)],
+        annotations={names.ANNOTATION_PLAN: claim.plan},
+        decided_ms=basis.now_ms,
+        node_uid=_node_uid(nodes, reservation.node),
+        unasked=_unasked(profile),
+        offer=_offer(nodes, claim),
+        grows=reservation.plan,
+    )
 
 
 def _offer(nodes: Nodes, claim: Claim) -> int:

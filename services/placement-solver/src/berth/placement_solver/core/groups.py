@@ -89,6 +89,7 @@ class Gangs:
                 min_member=group.min_member,
                 schedule_timeout_s=group.schedule_timeout_s,
                 annotations=group.annotations,
+                found=group.problems,
             )
         elif gang.children:
             _settle(gang)

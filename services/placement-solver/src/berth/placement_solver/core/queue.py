@@ -2,14 +2,15 @@
 
 Everything that waits is either ready, in a heap by the protocol's queue order, or rests after a refusal until something
 happens that may help it, and its back-off is over. Those whom the same events help are kept together, since replicas
-wait by the thousand. Of a gang group one member at a time stands in the heap for all that are ready, at the time of the
-group's last round: groups of one priority take turns. Time comes in as an argument.
+wait by the thousand, and of those who are alike as many are tried as fit (`core.twins`). Of a gang group one member at
+a time stands in the heap for all that are ready, at the time of the group's last round: groups of one priority take
+turns. Time comes in as an argument.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +19,7 @@ import msgspec
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Pod, PodTemplate, Reservation
+from berth.placement_solver.core.twins import NO_TWIN, Twins
 from berth.placement_solver.core.withdrawals import Withdrawals
 from berth.rules.numbers import parse_integer
 from berth.rules.queue_order import OrderKey, QueueEntry, order_key
@@ -36,9 +38,9 @@ class Waiting:
     """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
 
     `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `watch` is
-    the class of those who rest until the same events. `held`: it was not tried, for want of something that is on its
-    way; `held_for_reservation_at`: since when for want of reserved capacity. `rejected`: the verifier rejected a plan
-    for it alone, so it is tried behind the others.
+    the class of those who rest until the same events, `twin` of those who were alike when it was refused. `held`: it
+    was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
+    capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others.
     """
 
     name: Name
@@ -56,6 +58,7 @@ class Waiting:
     named_at: float = 0.0
     named_version: int = 0
     watch: bytes = b""
+    twin: bytes = NO_TWIN
     held: bool = False
     held_for_reservation_at: float | None = None
     rejected: bool = False
@@ -108,6 +111,8 @@ class Queue:
         self._heap: list[tuple[OrderKey, Name]] = []
         self._resting: list[tuple[float, Name]] = []
         self._watching: dict[bytes, dict[Name, Waiting]] = {}
+        self._twins = Twins()
+        self._now = 0.0
         self._withdrawals = Withdrawals()
         self._groups: dict[str, Group] = {}
 
@@ -120,9 +125,16 @@ class Queue:
         known = self.waiting.get(name)
         if known is not None and known.object.uid == obj.uid:
             changed = _asked(known.object) != _asked(obj)
+            if changed or known.group != group:
+                self._try_next(known)
             if _quota_of(known.object) != _quota_of(obj):
                 known.named_at, known.named_version = now, obj.version
+            is_another = (
+                isinstance(obj, Pod) and isinstance(known.object, Pod) and obj.nominated != known.object.nominated
+            )
             known.object = obj
+            if is_another:
+                self._twins.renew(known)
             if known.group != group:
                 self._leave(known)
                 self._join(known, group)
@@ -154,6 +166,7 @@ class Queue:
         """It waits no longer."""
         waiting = self.waiting.pop(name, None)
         if waiting is not None:
+            self._try_next(waiting)
             self._unwatch(waiting)
             self._leave(waiting)
         return waiting
@@ -194,18 +207,29 @@ class Queue:
         waiting.retry_at = at
         heapq.heappush(self._resting, (at, waiting.name))
 
-    def wake(self, now: float, concerns: Callable[[Waiting], bool] = lambda waiting: True) -> None:
-        """Something came back: those it may concern are tried again, each after its own back-off."""
-        for waiting in self.waiting.values():
-            if not waiting.ready and concerns(waiting):
-                self._wake(waiting, now)
+    def wake(
+        self, now: float, concerns: Callable[[Waiting], bool] = lambda waiting: True, *, each_by_itself: bool = False
+    ) -> None:
+        """Something came back: those it may concern are tried again, each after its own back-off; of those who are
+        alike as many as fit, unless `each_by_itself`."""
+        found = [each for each in self.waiting.values() if not each.ready and concerns(each)]
+        self._wake_some(found, now, each_by_itself)
 
-    def wake_classes(self, now: float, concerns: Callable[[Waiting], bool]) -> None:
+    def wake_classes(self, now: float, concerns: Callable[[Waiting], bool], *, each_by_itself: bool = False) -> None:
         """The same for those who rest after a refusal; one of each class is looked at."""
         for members in list(self._watching.values()):
             if concerns(next(iter(members.values()))):
-                for waiting in list(members.values()):
-                    self._wake(waiting, now)
+                self._wake_some(list(members.values()), now, each_by_itself)
+
+    def _wake_some(self, found: Sequence[Waiting], now: float, each_by_itself: bool) -> None:
+        self._now = now
+        for each in found if each_by_itself else self._twins.some(found):
+            self._wake(each, now)
+
+    def _try_next(self, waiting: Waiting) -> None:
+        """Others who were like this one are tried, if it was tried for all of them."""
+        for each in self._twins.next_after(waiting):
+            self._wake(each, self._now)
 
     def try_again(self, waiting: Waiting, now: float) -> None:
         """After its back-off it is tried again, whatever happens."""
@@ -226,9 +250,11 @@ class Queue:
         self._unwatch(waiting)
         waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
         self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        self._twins.rest(waiting)
         self.rest_until(waiting, now + (FLUSH_S if is_known else RETRY_S))
 
     def _unwatch(self, waiting: Waiting) -> None:
+        self._twins.rise(waiting)
         members = self._watching.get(waiting.watch)
         if members is not None and members.get(waiting.name) is waiting:
             del members[waiting.name]
@@ -237,6 +263,7 @@ class Queue:
 
     def has_ready(self, now: float) -> bool:
         """Whether a batch would find something."""
+        self._now = now
         self._rested(now)
         while self._heap:
             order, name = self._heap[0]
@@ -349,6 +376,10 @@ def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
         return said
     how = (obj.allocate_policy, obj.allocate_once, obj.pre_allocation_mode, obj.pre_allocation_multiple, obj.taints)
     return (*said, obj.owners, obj.labels, *how)
+
+
+def _nominated(obj: Pod | Reservation) -> str:
+    return obj.nominated if isinstance(obj, Pod) else ""
 
 
 def _quota_of(obj: Pod | Reservation) -> str:

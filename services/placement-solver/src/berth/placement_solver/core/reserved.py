@@ -55,12 +55,19 @@ class Reservations:
         self.known: dict[str, Known] = {}
         self._uid_of: dict[str, str] = {}
         self._index = OwnerIndex()
+        self._naming: set[str] = set()
 
     def reset(self) -> None:
         """RESERVATION starts over."""
         self.known.clear()
         self._uid_of.clear()
         self._index.clear()
+        self._naming.clear()
+
+    @property
+    def names_pods(self) -> bool:
+        """Some Reservation is meant for a pod by itself, and not for all that are like it."""
+        return bool(self._naming)
 
     def see(self, name: str, capacity: ReservedCapacity | None) -> None:
         """Take in a reservation, or with None its end."""
@@ -73,10 +80,13 @@ class Reservations:
             known = self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
             if not known.owners.problems:
                 self._index.add(capacity.uid, capacity.owners)
+            if any(owner.object is not None for owner in capacity.owners):
+                self._naming.add(capacity.uid)
 
     def _forget(self, uid: str) -> None:
         if self.known.pop(uid, None) is not None:
             self._index.remove(uid)
+            self._naming.discard(uid)
 
     def matching(self, wish: ReservationRequest, capacity: Capacity) -> list[Offer]:
         """Those that match the pod and hold capacity now, by name; amounts are not looked at."""

@@ -25,6 +25,7 @@ UNSAID: Final = Reason(
 )
 MEND_HOOK: Final = "none needed, it is asked again soon; if this lasts, see why in the log of quota-manager"
 IDS_MAX: Final = 8192
+NO_GROUPS: Final[frozenset[str]] = frozenset()
 
 
 class Surcharges:
@@ -35,12 +36,12 @@ class Surcharges:
         self._quotas = quotas
         self._ids: dict[int, tuple[Pod, str]] = {}
 
-    def see(self, key: str, charge: PodCharge | None) -> None:
-        """Take in a message, or with None its end."""
-        if charge is None:
-            self.known.pop(key, None)
-        else:
+    def see(self, key: str, charge: PodCharge | None) -> frozenset[str]:
+        """Take in a message, or with None its end; the groups for whose pods something else is said now."""
+        before = self.known.pop(key, None)
+        if charge is not None:
             self.known[key] = charge
+        return frozenset(each.group for each in (before, charge) if each is not None) if before != charge else NO_GROUPS
 
     def reset(self) -> None:
         """QUOTA starts over."""

@@ -7,10 +7,11 @@ from berth.contracts.base import Problem
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase
+from berth.rules.records.evidence import held_by_reservation
 from berth.rules.reservation_inner import inner_part_of
 from berth.rules.reservation_matchable import reservation_matchable
 from berth.rules.reservation_owners import compile_owners
-from berth.rules.reservation_resize import growing, resized_amounts
+from berth.rules.reservation_resize import growth, resized_amounts, why_not_growing
 from berth.rules.reservation_restricted import restricted_options
 from berth.rules.reservation_score import order_of
 
@@ -62,5 +63,9 @@ def problems_of(reservation: Reservation) -> list[Problem]:
     found += inner_part_of(reservation.annotations)[1]
     if reservation.node and reservation.phase not in FINAL:
         resized, unread = resized_amounts(reservation.annotations)
-        found += [*unread, *growing(reservation.allocatable, resized)]
+        found += unread
+        if growth(reservation.allocatable, resized):
+            grants = held_by_reservation(reservation.annotations, reservation.template).grants
+            why = why_not_growing(grants, takes_over=reservation.pre_allocation)
+            found += [why] if why is not None else []
     return found

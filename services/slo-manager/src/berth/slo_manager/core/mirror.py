@@ -82,11 +82,14 @@ def status_of(metric: Metric, holders: Collection[Holder]) -> dict[str, Any]:
             }
             for each in metric.windows
         ]
-    return {
+    status = {
         "updateTime": text_of(metric.updated_s or 0.0),
         "nodeMetric": node,
         "podsMetric": list(_pods(metric, holders)),
     }
+    if metric.prod_reclaimable is not None:
+        status["prodReclaimableMetric"] = {"resource": _resources(metric.prod_reclaimable)}
+    return status
 
 
 def _pods(metric: Metric, holders: Iterable[Holder]) -> Iterable[dict[str, Any]]:

@@ -1,27 +1,33 @@
-"""Pods of STATE, as far as they concern what their nodes can lend."""
+"""Pods of STATE, as far as they concern what their nodes can lend, and what agents have to know of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import synced_key
+from berth.slo_manager.core.evicting.tenants import Tenant, tenant_of
 from berth.slo_manager.core.offers.facts import Holder, holder_of
 
 _MARKER: Final = synced_key("pods")
 POD_KEYS: Final = ("pod.>", _MARKER)
 
 
+class _Known(NamedTuple):
+    holder: Holder | None
+    tenant: Tenant | None
+
+
 class PodView:
-    """The pods of each node by node name. A node whose pods ask for the same as before is not marked."""
+    """The pods of each node by node name. A node whose pods are as before is not marked."""
 
     def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.unreadable = 0
-        self._pods: dict[str, dict[str, Holder]] = {}
+        self._pods: dict[str, dict[str, _Known]] = {}
         self._node: dict[str, str] = {}
         self._is_listed = self._is_at_end = False
         self._mark = mark
@@ -33,8 +39,13 @@ class PodView:
         return self._is_listed and self._is_at_end
 
     def of(self, node: str) -> Collection[Holder]:
-        """The pods of a node."""
-        return self._pods.get(node, {}).values()
+        """The pods of a node that hold something there."""
+        return [each.holder for each in self._pods.get(node, {}).values() if each.holder is not None]
+
+    def tenants(self, node: str) -> dict[str, Tenant]:
+        """The pods of a node, by uid."""
+        found = (each.tenant for each in self._pods.get(node, {}).values())
+        return {each.pod.uid: each for each in found if each is not None}
 
     def reset(self) -> None:
         """The bucket begins anew."""
@@ -53,8 +64,8 @@ class PodView:
         except InvalidMessage:
             self.unreadable += 1
             return
-        holder = None if pod is None else holder_of(pod)
-        self._put(entry.key, pod.node if pod is not None else "", holder)
+        known = _Known(None, None) if pod is None else _Known(holder_of(pod), tenant_of(pod))
+        self._put(entry.key, pod.node if pod is not None else "", None if known == _Known(None, None) else known)
 
     def end(self, sequence: int) -> None:
         """The end of the bucket."""
@@ -62,19 +73,19 @@ class PodView:
             self._is_at_end = True
             self._tell()
 
-    def _put(self, key: str, node: str, holder: Holder | None) -> None:
+    def _put(self, key: str, node: str, known: _Known | None) -> None:
         before = self._node.get(key)
         if before is not None:
             pods = self._pods[before]
-            if holder is not None and before == node and pods[key] == holder:
+            if known is not None and before == node and pods[key] == known:
                 return
             del pods[key], self._node[key]
             if not pods:
                 del self._pods[before]
             self._mark(before)
-        if holder is not None:
+        if known is not None:
             self._node[key] = node
-            self._pods.setdefault(node, {})[key] = holder
+            self._pods.setdefault(node, {})[key] = known
             self._mark(node)
 
     def _tell(self) -> None:

@@ -17,12 +17,14 @@ Released = Mapping[str, Mapping[str, int]]
 
 
 class Task(NamedTuple):
-    """What one feature wants: amounts to release, its victims in turn, and what each pod counts for (None: nothing)."""
+    """What one feature wants: amounts to release, its victims in turn, and what each pod counts for (None: nothing).
+    `name` is the feature's."""
 
     accumulator: str
     to_release: Amounts
     victims: Sequence[str]
     counts: Mapping[str, Amounts | None]
+    name: str = ""
 
 
 @dataclass(frozen=True)

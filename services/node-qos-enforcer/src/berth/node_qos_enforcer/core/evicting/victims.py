@@ -13,13 +13,15 @@ from berth.rules.node_evictions.thresholds import Thresholds
 
 
 class Victim(NamedTuple):
-    """A pod that may have to leave. `used` and `request` are of the feature's resource; None: it was not measured."""
+    """A pod that may have to leave. `used` and `request` are of the feature's resource; None: it was not measured.
+    `priority_class` is the protocol's, by which the resource that it requests is called."""
 
     uid: str
     name: str
     pod: Candidate
     used: int | None
     request: int
+    priority_class: str = ""
 
 
 def victims_of(feature: Feature, thresholds: Thresholds, pods: Iterable[Victim]) -> list[Victim]:

@@ -19,6 +19,8 @@ BEFORE: Final = "node.berth.sh/limits-before"
 """Annotation of a container in the runtime: its limits before the plugin changed them, JSON."""
 _BEST_EFFORT: Final = "besteffort"
 _TEXT_MAX: Final = 4_096
+_ADDRESS_MAX: Final = 64
+_NETWORK: Final = "network"
 _OVER: Final = frozenset({api.CONTAINER_STOPPED})
 _RUNS: Final = frozenset({api.CONTAINER_RUNNING, api.CONTAINER_PAUSED})
 
@@ -36,7 +38,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class PodSeen(NamedTuple):
-    """A pod's sandbox. `status` is what its record gives it, or why that cannot be read."""
+    """A pod's sandbox. `status` is what its record gives it, or why that cannot be read.
+
+    `ips` are its addresses, unless it uses the node's own network.
+    """
 
     id: str
     uid: str
@@ -46,6 +51,8 @@ class PodSeen(NamedTuple):
     annotations: Mapping[str, str]
     cgroup_parent: str
     status: ResourceStatus | Problem
+    ips: tuple[str, ...] = ()
+    is_on_host_network: bool = False
 
     @property
     def key(self) -> str:
@@ -90,6 +97,8 @@ def pod_seen(pod: api.PodSandbox) -> PodSeen:
         annotations,
         pod.linux.cgroup_parent[:_TEXT_MAX],
         read_resource_status(annotations),
+        tuple(each[:_ADDRESS_MAX] for each in pod.ips),
+        all(each.type != _NETWORK for each in pod.linux.namespaces),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -130,12 +129,6 @@ def needs_write_v2(file: str, current: str, new: str) -> bool:
     return values not in ({"": 100.0}, {"enable": 0.0})
 
 
-def disks_in(current: str) -> frozenset[str]:
-    """The disks that a file has lines of."""
-    words = (line.split() for line in current.splitlines())
-    return frozenset(each[0] for each in words if each and ":" in each[0])
-
-
 def _parsed(line: str) -> tuple[str, dict[str, Any]]:
     disk, *words = line.split() or [""]
     pairs = (word.rpartition("=") for word in words)
@@ -162,8 +155,3 @@ def _model(limits: Limits) -> str:
         f" rrandiops={limits.model_read_rand_iops} wbps={limits.model_write_bps}"
         f" wseqiops={limits.model_write_seq_iops} wrandiops={limits.model_write_rand_iops}"
     )
-
-
-def merged(blocks: Mapping[str, Limits], now: frozenset[str]) -> dict[str, Limits | None]:
-    """What holds for each disk: the configured ones, and those to be let go of."""
-    return {**dict.fromkeys(sorted(now - blocks.keys())), **blocks}

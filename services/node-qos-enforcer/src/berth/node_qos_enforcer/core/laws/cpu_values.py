@@ -35,10 +35,3 @@ def shares_to_weight(text: str) -> int:
     if not SHARES_MIN <= shares <= SHARES_MAX:
         raise Malformed("cpu.shares", f"is not within {SHARES_MIN}..{SHARES_MAX}: {shares}")
     return WEIGHT_MIN + (shares - SHARES_MIN) * (WEIGHT_MAX - WEIGHT_MIN) // (SHARES_MAX - SHARES_MIN)
-
-
-def weight_to_shares(weight: int) -> int:
-    """The shares for a weight. Raises Malformed."""
-    if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
-        raise Malformed("cpu.weight", f"is not within {WEIGHT_MIN}..{WEIGHT_MAX}: {weight}")
-    return (weight - WEIGHT_MIN) * (SHARES_MAX - SHARES_MIN) // (WEIGHT_MAX - WEIGHT_MIN) + SHARES_MIN

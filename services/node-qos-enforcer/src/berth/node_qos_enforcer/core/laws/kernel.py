@@ -40,8 +40,6 @@ def _settings(strategy: Mapping[str, Any], memory_bytes: int) -> Iterator[tuple[
             yield file, str(int(value))
 
 
-def feature_writes(current: str, wanted: Mapping[str, bool]) -> list[str]:
-    """What to write to `sched_features`, one feature each, so that the wanted ones are on or off."""
-    words = set(current.split())
-    texts = (name if is_on else f"NO_{name}" for name, is_on in sorted(wanted.items()))
-    return [text for text in texts if text not in words]
+def feature_words(wanted: Mapping[str, Any]) -> dict[str, str]:
+    """The words of `sched_features` that have a feature on or off, by its name."""
+    return {name: name if is_on else f"NO_{name}" for name, is_on in sorted(wanted.items()) if isinstance(is_on, bool)}

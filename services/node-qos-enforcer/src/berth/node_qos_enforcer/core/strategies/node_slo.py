@@ -18,6 +18,7 @@ LSR_CLASS: Final = "lsrClass"
 LS_CLASS: Final = "lsClass"
 BE_CLASS: Final = "beClass"
 SYSTEM_CLASS: Final = "systemClass"
+ROOT_CLASS: Final = "cgroupRoot"
 
 _CPU: Final = {"enable": False, "groupIdentity": 2, "schedIdle": 0, "coreExpeller": True}
 _MEMORY: Final = {

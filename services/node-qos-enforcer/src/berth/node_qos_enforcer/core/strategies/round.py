@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.strategies.seam import Decided, Ref, Snapshot, Spec, Strategy, Wanted
+from berth.node_qos_enforcer.core.strategies.seam import Component, Decided, Ref, Snapshot, Spec, Strategy, Wanted
 
 
 class Standing(NamedTuple):
@@ -34,18 +34,22 @@ class Answer(NamedTuple):
     standings: tuple[Standing, ...]
 
 
+NOT_INSTALLED = "its component is not installed: k8s/components/{}"
+
+
 @dataclass
 class Round:
-    """The strategies with what they remember."""
+    """The strategies with what they remember. `installed` are the components whose rights this agent has."""
 
     strategies: tuple[Strategy, ...]
+    installed: frozenset[Component] = frozenset({"enforce"})
     _memory: dict[str, Any] = field(default_factory=dict)
     _last: dict[str, tuple[Wanted, ...]] = field(default_factory=dict)
 
     def reads(self, snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
         """The files that are to be read for those that are on."""
         for each in self.strategies:
-            if each.is_on(spec):
+            if self._acts(each) and each.is_on(spec):
                 yield from each.reads(snapshot, spec)
 
     def decide(self, snapshot: Snapshot, spec: Spec) -> Answer:
@@ -60,6 +64,9 @@ class Round:
                 self._last[each.name] = ()
                 standings.append(Standing(each.name, False))
                 continue
+            if not self._acts(each):
+                standings.append(Standing(each.name, True, NOT_INSTALLED.format(each.component)))
+                continue
             decided = self._ask(each, snapshot, spec)
             if not decided.skipped:
                 self._last[each.name] = decided.wanted
@@ -70,6 +77,9 @@ class Round:
             reports += decided.reports
             standings.append(Standing(each.name, True, decided.skipped, len(now), decided.facts))
         return Answer(tuple(wanted), frozenset(undecided), tuple(reports), tuple(standings))
+
+    def _acts(self, strategy: Strategy) -> bool:
+        return strategy.component in self.installed
 
     def _ask(self, strategy: Strategy, snapshot: Snapshot, spec: Spec) -> Decided:
         memory = self._memory.get(strategy.name, strategy.memory)

@@ -15,7 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import Bandwidth
 from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos
+from berth.node_qos_enforcer.core.laws.disks import NO_DISKS, Disks
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.proc import UNKNOWN_CPU, Cpu
 from berth.node_qos_enforcer.core.topology import Processor
 
 Spec = Mapping[str, Any]
@@ -102,7 +104,8 @@ class Pod(NamedTuple):
     `qos` is the class of its label (empty: none), `kube_qos` decides where its group is. `priority_class` is that of
     its label or its priority, `priority` its value, None where nobody has said it. `requests` and `limits` are its own
     as a whole. `is_known`: labels and annotations have been read; without, only its group is there. `created` is RFC
-    3339, empty where it is not known.
+    3339, empty where it is not known. `ips` are its addresses, unless it uses the node's own network (`host_network`).
+    `may_lower_oom_scores`: its namespace may have others die before it.
     """
 
     uid: str
@@ -121,6 +124,9 @@ class Pod(NamedTuple):
     sandbox_group: str = ""
     created: str = ""
     is_known: bool = False
+    ips: tuple[str, ...] = ()
+    host_network: bool = False
+    may_lower_oom_scores: bool = False
 
     @property
     def key(self) -> str:
@@ -129,12 +135,14 @@ class Pod(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What is used: cores and bytes, of pods by uid. What is not known is not there, never zero."""
+    """What is used: cores and bytes, of pods by uid, of applications outside of them by name. What is not known is not
+    there, never zero."""
 
     node_cores: float | None = None
     pod_cores: Mapping[str, float] = {}
     node_bytes: int | None = None
     pod_bytes: Mapping[str, int] = {}
+    application_cores: Mapping[str, float] = {}
 
 
 class Node(NamedTuple):
@@ -143,7 +151,7 @@ class Node(NamedTuple):
     `capacity` and `allocatable` are thousandths of a core and bytes, as the cluster says; `facts` are what the cluster
     says of its CPUs. `below_best_effort` are all groups below the best-effort one, each after the one above it.
     `bandwidth` is what holds the best-effort group, `best_effort_cpus` the CPUs that it may really use, `all_cpus`
-    those of the group of all pods; None: not known.
+    those of the group of all pods; None: not known. `cpu` is what kind its CPUs are of.
     """
 
     name: str = ""
@@ -159,6 +167,7 @@ class Node(NamedTuple):
     bandwidth: Bandwidth | None = None
     best_effort_cpus: frozenset[int] | None = None
     all_cpus: frozenset[int] | None = None
+    cpu: Cpu = UNKNOWN_CPU
 
 
 class Snapshot(NamedTuple):
@@ -175,6 +184,7 @@ class Snapshot(NamedTuple):
     now_s: float = 0.0
     elapsed_s: float = 0.0
     chance: float = 0.0
+    disks: Disks = NO_DISKS
 
 
 class Decided(NamedTuple):

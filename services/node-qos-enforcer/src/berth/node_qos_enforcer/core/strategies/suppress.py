@@ -5,6 +5,7 @@ The arithmetic is in `core.suppress` and `core.choose`, what follows from a targ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -13,9 +14,11 @@ from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core import suppress
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
+from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.plan import Held, Plan, plan
 from berth.node_qos_enforcer.core.strategies.knobs import CPU_QUOTA, CPUSET
 from berth.node_qos_enforcer.core.strategies.node_slo import THRESHOLD
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Node, Pod, Snapshot, Spec, Strategy, Wanted
 from berth.node_qos_enforcer.core.strategy import Strategy as Rule
 from berth.node_qos_enforcer.core.strategy import rule_of
@@ -39,7 +42,8 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
     node = snapshot.node
     if node.driver is None:
         return Decided(memory=memory, skipped="no kubelet here")
-    target, skipped = target_of(snapshot, rule)
+    applications, problems = applications_of(spec, node.driver)
+    target, skipped = target_of(snapshot, rule, applications)
     found = plan(
         rule,
         target_milli=None if target is None else target.target_milli,
@@ -58,10 +62,12 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         return Decided(memory=memory, skipped=skipped)
     memory = _laid_over(memory, found)
     facts: dict[str, int | float | str] = {name: int(value) for name, value in target._asdict().items()}
-    return Decided(_wanted(node, memory), memory, facts=facts)
+    return Decided(_wanted(node, memory), memory, problems, facts=facts)
 
 
-def target_of(snapshot: Snapshot, rule: Rule) -> tuple[suppress.Target | None, str]:
+def target_of(
+    snapshot: Snapshot, rule: Rule, applications: Iterable[HostApplication] = ()
+) -> tuple[suppress.Target | None, str]:
     """The target, or why there is none in this round."""
     usage, facts = snapshot.usage, snapshot.node.facts
     skipped = suppress.skip_reason(
@@ -78,6 +84,8 @@ def target_of(snapshot: Snapshot, rule: Rule) -> tuple[suppress.Target | None, s
         pods=[suppress.Pod(each.uid, each.qos, each.kube_qos) for each in snapshot.pods],
         threshold_percent=rule.threshold_percent,
         min_percent=rule.min_percent,
+        host_apps=[suppress.HostApp(each.name, each.is_best_effort) for each in applications],
+        host_app_used_cores=usage.application_cores,
     )
     return target, ""
 

@@ -35,17 +35,46 @@ class GivingUnit(NamedTuple):
         return [each.pod for each in self.charged]
 
 
+class Found:
+    """The units that were found for those who were refused before, for as long as nothing else is seen: many of a round
+    ask for the same."""
+
+    def __init__(self) -> None:
+        self._at: object = None
+        self._units: dict[object, list[GivingUnit]] = {}
+
+    def of(self, moment: object, asked: object, find: Callable[[], list[GivingUnit]]) -> list[GivingUnit]:
+        """What is asked for, at this moment."""
+        if self._at != moment:
+            self._at, self._units = moment, {}
+        found = self._units.get(asked)
+        if found is None:
+            found = self._units[asked] = find()
+        return found
+
+
 class GivingUnits:
     """The units of a tree that might leave for one beneficiary, at one moment. `leaving` are the uids of those who do
-    already: what they hold comes back by itself."""
+    already: what they hold comes back by itself. `found`: what others have asked for at that moment."""
 
-    def __init__(self, ground: Ground, tree: str, asking: Asking, leaving: Iterable[str], budgets: Budgets) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        tree: str,
+        asking: Asking,
+        leaving: Iterable[str],
+        budgets: Budgets,
+        found: Found | None = None,
+    ) -> None:
         about = {pod.uid for pod in about_to_leave(ground.book)}
         self._ground = ground
         self._tree = tree
         self._removable = Removable(ground, ANY_PRIORITY, asking.refused, asking.now_s, about)
         self._leaving = frozenset(leaving)
         self._budgets = budgets
+        self._found = found or Found()
+        self._moment = (ground.moment(), int(asking.now_s))
+        self._refused = asking.refused
 
     def lent(self, lenders: Lenders, asked: dict[str, int]) -> list[GivingUnit]:
         """What the lenders give back, the furthest over first; each no more than it has too much. `lenders` counts all
@@ -64,16 +93,21 @@ class GivingUnits:
 
     def _of(self, groups: Iterable[str], may_leave: Callable[[Charged], bool]) -> list[GivingUnit]:
         """The units of these groups of which everybody may leave, the most willing first."""
-        nodes = {claim.node for group in groups for claim in self._ground.charged.of(self._tree, group)}
-        known = self._ground.nodes.rows
-        units = self._removable.units_on(sorted(node for node in nodes if node in known))
-        found = [each for unit in units if (each := self._charged(unit)) is not None]
+        asked = frozenset(groups)
+        key = (self._tree, asked, self._refused)
+        found = self._found.of(self._moment, key, lambda: self._all_of(asked))
         found = [each for each in found if all(map(may_leave, each.charged))]
         free = {each.pod.uid for each in unprotected(list(_everybody(found)), self._budgets)}
         found = [each for each in found if all(pod.uid in free for pod in each.pods)]
         found.sort(key=lambda each: each.order[1], reverse=True)
         found.sort(key=lambda each: each.order[0])
         return found
+
+    def _all_of(self, groups: Iterable[str]) -> list[GivingUnit]:
+        nodes = {claim.node for group in groups for claim in self._ground.charged.of(self._tree, group)}
+        known = self._ground.nodes.rows
+        units = self._removable.units_on(sorted(node for node in nodes if node in known))
+        return [each for unit in units if (each := self._charged(unit)) is not None]
 
     def _charged(self, unit: LeavingUnit) -> GivingUnit | None:
         charged: list[Charged] = []

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.giving import Giving
-from berth.placement_solver.core.displacers.giving_units import GivingUnit, GivingUnits
+from berth.placement_solver.core.displacers.giving_units import Found, GivingUnit, GivingUnits
 from berth.placement_solver.core.displacers.job import GANG, JobPreemption, needed_of, victims_of
 from berth.placement_solver.core.displacers.job_problem import classes_of
 from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
@@ -54,6 +54,7 @@ class QuotaReclaimByUnits:
         self._quotas = ground.capacity.quotas
         self._jobs = JobPreemption(ground)
         self._giving = Giving(ground, lambda pod: False)
+        self._found = Found()
 
     def concerns(self, refused: Refused) -> bool:
         """Limits of quota keep them waiting, or the nodes though the min of their group promises them their places."""
@@ -91,7 +92,7 @@ class QuotaReclaimByUnits:
         with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
             for each, *_ in classes_of(candidates):
                 job = self._job((each,), key)
-                giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), Budgets())
+                giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), Budgets(), self._found)
                 units = [one.unit for one in giving.lent(self._lenders(job), job.asked)]
                 units = [one for one in units if any(leaver.pod.node == node for leaver in one.leavers)]
                 if self._jobs.could_take(row, [each._replace(quota=None)], units):
@@ -114,7 +115,7 @@ class QuotaReclaimByUnits:
             for each in job.leaving:
                 limits.count(each, -1)
             budgets = Budgets(self._ground.budgets(), about_to_leave(self._ground.book))
-            giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), budgets)
+            giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), budgets, self._found)
             lent = giving.lent(self._lenders(job), job.asked)
             there = (free, ()) if free else self._places_made_free(unit, members, lent, budgets, asking)
             if there is None:

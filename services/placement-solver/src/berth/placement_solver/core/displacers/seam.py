@@ -32,7 +32,8 @@ ALREADY_SAID: Final = ""
 class Ground(NamedTuple):
     """What displacers look at: the live view of a solver.
 
-    `budgets` gives the disruption budgets there are.
+    `budgets` gives the disruption budgets there are; `moment` a number that is another one as soon as anything else has
+    been seen.
     """
 
     nodes: Nodes
@@ -44,6 +45,7 @@ class Ground(NamedTuple):
     charged: ChargedPods
     budgets: Callable[[], Iterable[Budget]]
     placeholders: Placeholders
+    moment: Callable[[], int]
 
     @property
     def nominated(self) -> Nominated:

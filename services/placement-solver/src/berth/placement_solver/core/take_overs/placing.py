@@ -8,8 +8,10 @@ demands it. Every minor and CPU of a pod that is taken, of what the Reservation 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Sized
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from berth.contracts.base import Problem, Reason
 from berth.contracts.ledger import Grant, Step
@@ -35,11 +37,13 @@ from berth.rules.reservation_take_over import (
 )
 from berth.rules.scheduler_config import ReservationArgs
 from berth.transaction.book import Book
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, Name
 
 CODE: Final = "preallocation"
 ROWS_MAX: Final = 256
 """So many nodes with pods that may be taken are looked at."""
+Key: TypeAlias = tuple[int, int, str]
+"""How many are taken over, how badly they fill the Reservation, and the node."""
 
 
 class Trying(Protocol):
@@ -72,6 +76,22 @@ class _Holder(NamedTuple):
     claim: Claim
 
 
+class _Choice(NamedTuple):
+    """Some of a node whom it may take over together; a lower key is better."""
+
+    key: Key
+    taken: tuple[_Holder, ...]
+
+
+class _OnNode(NamedTuple):
+    """The choices on a node, in order, which of them comes next, and from each on the lowest key."""
+
+    row: int
+    choices: Sequence[_Choice]
+    bounds: Sequence[Key]
+    at: int = 0
+
+
 class TakeOvers:
     """Reservations that take over pods of a view."""
 
@@ -79,6 +99,8 @@ class TakeOvers:
         self.running = RunningPods(book.pods)
         self._nodes = nodes
         self._book = book
+        self._sorted: Sequence[str] = ()
+        self._sorted_for = (-1, -1)
 
     def place(self, candidate: Candidate, reservation: Reservation, trying: Trying) -> Placement | tuple[Reason, ...]:
         """Place it, charged to the plan; or why it cannot be placed."""
@@ -93,19 +115,10 @@ class TakeOvers:
                 return self._letting_go(free, reservation, trying)
         label = args.cluster_label_key if take_over.priority_key else ""
         by_row = self._holders(reservation, take_over, trying, label)
-        best: tuple[tuple[int, int, str], Placement] | None = None
-        for row in sorted(by_row, key=self._nodes.names.__getitem__)[:ROWS_MAX]:
-            taken = self._on(row, by_row[row], reservation, take_over, trying)
-            if taken is None:
-                continue
-            placement, holders = taken
-            fill = sum(reservation_score(each.claim.amounts, take_over.held, {}) for each in holders)
-            key = (len(holders), -fill, self._nodes.names[row])
-            if best is None or key < best[0]:
-                best = (key, placement)
+        best = self._best(by_row, reservation, take_over, trying)
         if best is not None:
-            trying.charge(best[1])
-            return best[1]
+            trying.charge(best)
+            return best
         reason = Reason(code=CODE, message=NONE_FITS if by_row else NONE_MATCHES)
         if take_over.is_required:
             return (reason,)
@@ -115,12 +128,11 @@ class TakeOvers:
     def _holders(
         self, reservation: Reservation, take_over: TakeOver, trying: Trying, label: str
     ) -> dict[int, list[_Holder]]:
-        """Those that it may take over, by row."""
-        names = self.running.labelled(label) if label else self.running.of_owners(reservation.owners)
+        """Those that it may take over, by row, on the first nodes by name."""
         taken = {step.pod_uid for claim in trying.charged for step in claim.before if step.action == TAKE_OVER}
         leaving = {victim.uid for each in self._book.nominations for victim in each.victims}
         found: dict[int, list[_Holder]] = {}
-        for name in names:
+        for name in self._maybe_taken(reservation, label, found):
             pod = self._book.pods.get(name)
             row = self._nodes.rows.get(pod.node) if pod is not None else None
             if pod is None or row is None or pod.uid in taken or pod.uid in leaving:
@@ -134,23 +146,48 @@ class TakeOvers:
             if claim is None or not _is_by_itself(claim) or why_not_taken(take_over, pod, node.labels):
                 continue
             found.setdefault(row, []).append(_Holder(pod, claim))
-        return found
+        return {row: found[row] for row in sorted(found, key=self._nodes.names.__getitem__)[:ROWS_MAX]}
 
-    def _on(
-        self, row: int, holders: Sequence[_Holder], reservation: Reservation, take_over: TakeOver, trying: Trying
-    ) -> tuple[Placement, list[_Holder]] | None:
-        """Whom it takes over on a node; None: it does not fit there with any of them."""
-        of = {each.pod.uid: each for each in holders}
-        taken: list[_Holder] = []
-        for pod in in_order(take_over, (each.pod for each in holders)):
-            others = taken if take_over.most > 1 else []
-            if not holds_too(take_over, of[pod.uid].claim.amounts, [each.claim.amounts for each in others]):
-                continue
-            taken = [*others, of[pod.uid]]
-            placement = self._under(row, taken, reservation, trying)
+    def _maybe_taken(self, reservation: Reservation, label: str, found: Sized) -> Iterator[Name]:
+        """Pods to be asked about. Where owners name nothing that pods are indexed by, node by node, until on so many
+        some are `found`."""
+        names = self.running.labelled(label) if label else self.running.of_owners(reservation.owners)
+        if names is not None:
+            yield from names
+            return
+        for node in self._by_name():
+            if len(found) >= ROWS_MAX:
+                return
+            yield from [claim.name for claim in self._book.claims_on(node) if claim.is_bound and claim.name[0]]
+
+    def _by_name(self) -> Sequence[str]:
+        key = (self._nodes.renamed, len(self._nodes))
+        if self._sorted_for != key:
+            self._sorted, self._sorted_for = sorted(self._nodes.names), key
+        return self._sorted
+
+    def _best(
+        self, by_row: Mapping[int, list[_Holder]], reservation: Reservation, take_over: TakeOver, trying: Trying
+    ) -> Placement | None:
+        """On each node it would take over the first, in order, with whom it fits; of the nodes that is best where those
+        are the fewest, then where they fill it best. Who would be better is tried first."""
+        tries = []
+        for row, holders in by_row.items():
+            choices = list(_choices(self._nodes.names[row], holders, take_over))
+            if choices:
+                bounds = list(accumulate((each.key for each in reversed(choices)), min))[::-1]
+                tries.append((bounds[0], _OnNode(row, choices, bounds)))
+        heapify(tries)
+        best: tuple[Key, Placement] | None = None
+        while tries and (best is None or tries[0][0] < best[0]):
+            node = heappop(tries)[1]
+            choice = node.choices[node.at]
+            placement = self._under(node.row, choice.taken, reservation, trying)
             if placement is not None:
-                return placement, taken
-        return None
+                best = min(filter(None, (best, (choice.key, placement))), key=lambda each: each[0])
+            elif node.at + 1 < len(node.choices):
+                heappush(tries, (node.bounds[node.at + 1], node._replace(at=node.at + 1)))
+        return best[1] if best is not None else None
 
     def _under(self, row: int, taken: Sequence[_Holder], reservation: Reservation, trying: Trying) -> Placement | None:
         claims = tuple(each.claim for each in taken)
@@ -198,6 +235,18 @@ def covers(mine: Iterable[Grant], theirs: Iterable[Grant]) -> bool:
                 sums[name] = sums.get(name, 0) + amount
     whole = tuple(Grant(kind=kind, id=which, amounts=amounts) for (kind, which), amounts in needed.items())
     return not grants_left(whole, [mine])
+
+
+def _choices(node: str, holders: Sequence[_Holder], take_over: TakeOver) -> Iterator[_Choice]:
+    """Each by itself, or, where it may take over several, each with those before."""
+    of = {each.pod.uid: each for each in holders}
+    fill = {uid: reservation_score(each.claim.amounts, take_over.held, {}) for uid, each in of.items()}
+    taken: tuple[_Holder, ...] = ()
+    for pod in in_order(take_over, (each.pod for each in holders)):
+        others = taken if take_over.most > 1 else ()
+        if holds_too(take_over, of[pod.uid].claim.amounts, [each.claim.amounts for each in others]):
+            taken = (*others, of[pod.uid])
+            yield _Choice((len(taken), -sum(fill[each.pod.uid] for each in taken), node), taken)
 
 
 def _is_by_itself(claim: Claim) -> bool:

@@ -46,15 +46,14 @@ class RunningPods:
             return
         self._put(self._under, name, pod)
 
-    def of_owners(self, owners: Sequence[ReservationOwner]) -> Iterator[Name]:
-        """All whom one of the owners accepts, and some whom none does; each once."""
+    def of_owners(self, owners: Sequence[ReservationOwner]) -> Iterator[Name] | None:
+        """All whom one of the owners accepts, and some whom none does; each once. None: they may be any pods."""
+        sets = [list(owner_keys(owner)) for owner in owners]
+        if not all(sets):
+            return None
         under = self._index()
         found: Found = {}
-        for owner in owners:
-            choices = list(owner_keys(owner))
-            if not choices:
-                found.update(dict.fromkeys(self._keys_of))
-                break
+        for choices in sets:
             for key in min(choices, key=lambda keys: sum(len(under.get(each, NOBODY)) for each in keys)):
                 found.update(under.get(key, NOBODY))
         return iter(found)

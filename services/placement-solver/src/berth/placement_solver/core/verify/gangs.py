@@ -65,6 +65,7 @@ def settings_of(gang_id: str, view: View) -> GangConfig | None:
             min_member=group.min_member,
             schedule_timeout_s=group.schedule_timeout_s,
             annotations=group.annotations,
+            found=group.problems,
         )
     gang = view.gangs.gangs.get(gang_id)
     return gang.config if gang is not None else None

@@ -60,7 +60,7 @@ def object_problems(
     wish = wish_of(obj.template, view)
     place = Place(node, view.nodes.inventories[row], view.nodes.topologies[row])
     yield from grant_problems(claim, wish, place)
-    yield from _node_problems(obj, node, wish.profile)
+    yield from node_problems(obj, node, wish.profile)
 
 
 def _are_alike(claim: Claim, obj: Pod | Reservation, before: Claim, view: View) -> bool:
@@ -77,7 +77,7 @@ def _are_alike(claim: Claim, obj: Pod | Reservation, before: Claim, view: View) 
     )
 
 
-def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:
+def node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:
     """Rules that the profile of the object has, and those that nobody can switch off."""
     template, rules = obj.template, profile.constraints
     if node.deleting:

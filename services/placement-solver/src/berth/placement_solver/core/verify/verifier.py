@@ -14,6 +14,7 @@ from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
+from berth.placement_solver.core.verify.growths import growth_problems
 from berth.placement_solver.core.verify.hand_overs import hand_over_problems, is_handed_over
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
@@ -99,6 +100,15 @@ class Verifier:
         if reason != BY_QUOTA or not claims:
             return []
         return [*held_by(victims, self._cluster), *leaving_of(claims[0].quota.rpartition("/")[0], self._cluster)]
+
+    def check_growth(self, claim: Claim) -> list[str]:
+        """What is wrong with letting a Reservation that is placed hold what this claim says instead of what it
+        holds."""
+        texts = [f"{_name(claim)}: {text}" for text in growth_problems(claim, self._cluster)]
+        nominated = nominated_beside([claim], (), self._cluster)
+        beside = self._node_problems(claim.node, [claim], {claim.uid}, nominated)
+        texts += [f"node {claim.node}: {text}" for text in beside]
+        return texts[:PROBLEMS_MAX]
 
     def check_revocation(self, key: tuple[str, str], victims: Sequence[Pod]) -> list[str]:
         """What is wrong with making these leave a group, whoever would gain."""

@@ -1,0 +1,117 @@
+"""Limits of disks: of the best-effort group, of single pods by annotation, and latencies of whole disks at the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from berth.contracts.base import Problem
+from berth.contracts.names import ANNOTATION_BLKIO_QOS
+from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
+from berth.node_qos_enforcer.core.laws import block_io
+from berth.node_qos_enforcer.core.laws.disks import POD_VOLUME, Disks, number_of
+from berth.node_qos_enforcer.core.strategies.knobs import DISK_KNOBS
+from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, ROOT_CLASS
+from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Pod, Snapshot, Spec, Strategy, Wanted
+from berth.node_qos_enforcer.core.strategies.sections import block_of, is_enabled
+from berth.rules.bounded_json import annotation_field, read_annotation
+
+BLOCK: Final = "blkioQOS"
+ROOT: Final = ""
+KUBELET_ROOT: Final = "/var/lib/kubelet"
+
+
+def asks_for_disks(spec: Spec, pods: Iterable[Pod]) -> bool:
+    """Whether anything limits a disk."""
+    of_classes = any(is_enabled(spec, name, BLOCK) for name in (BE_CLASS, ROOT_CLASS))
+    return of_classes or any(ANNOTATION_BLKIO_QOS in pod.annotations for pod in pods)
+
+
+def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
+    """Give the lines of every group that has any. Of a group with a disk that is not known nothing is decided."""
+    node = snapshot.node
+    if node.driver is None:
+        return Decided(skipped="no kubelet here")
+    if not asks_for_disks(spec, snapshot.pods):
+        return Decided()
+    if not snapshot.disks.disk_number:
+        return Decided(skipped="the disks of this machine are not known yet")
+    reports: list[Problem] = []
+    wanted: list[Wanted] = []
+    for group, name, is_root in ((qos_dir(node.driver, "BestEffort"), BE_CLASS, False), (ROOT, ROOT_CLASS, True)):
+        if is_enabled(spec, name, BLOCK):
+            blocks = block_of(spec, name, BLOCK).get("blocks") or []
+            limits = _limits(blocks, snapshot.disks, f"{name}.{BLOCK}.blocks", None)
+            wanted += _lines(group, limits, node.version, is_root=is_root) if _is_sound(limits, reports) else ()
+    for pod in snapshot.pods:
+        asked = read_annotation(pod.annotations, ANNOTATION_BLKIO_QOS, dict[str, Any])
+        if asked is None or not pod.qos or not pod.group:
+            continue
+        if isinstance(asked, Problem):
+            reports.append(Problem(field=f"{pod.key}.{asked.field}"[:300], message=asked.message))
+            continue
+        field = f"{pod.key}.{annotation_field(ANNOTATION_BLKIO_QOS)}.blocks"
+        limits = _limits(asked.get("blocks") or [], snapshot.disks, field, pod)
+        wanted += _lines(pod.group, limits, node.version) if _is_sound(limits, reports) else ()
+    return Decided(tuple(wanted), reports=tuple(reports))
+
+
+def _limits(raw: object, disks: Disks, field: str, pod: Pod | None) -> dict[str, block_io.Limits] | Problem:
+    """What holds for each disk. One entry that cannot be used makes all of them useless."""
+    blocks = block_io.blocks_of(raw, field)
+    if isinstance(blocks, Problem):
+        return blocks
+    limits: dict[str, block_io.Limits] = {}
+    for position, each in enumerate(blocks):
+        if pod is not None and each.kind != POD_VOLUME:
+            return Problem(field=f"{field}[{position}].type"[:300], message="a pod limits its own volumes alone")
+        disk = number_of(
+            disks,
+            each.kind,
+            each.name,
+            kubelet_root=KUBELET_ROOT,
+            pod_uid="" if pod is None else pod.uid,
+            volume="" if pod is None else each.name,
+        )
+        if disk is None:
+            return Problem(field=f"{field}[{position}]"[:300], message=f"no such disk: {each.name[:60]!r}")
+        limits[disk] = each.io_cfg
+    return limits
+
+
+def _is_sound(limits: Mapping[str, block_io.Limits] | Problem, reports: list[Problem]) -> bool:
+    if isinstance(limits, Problem):
+        reports.append(limits)
+        return False
+    return True
+
+
+def _lines(
+    group: str, limits: Mapping[str, block_io.Limits] | Problem, version: int, *, is_root: bool = False
+) -> Iterator[Wanted]:
+    if isinstance(limits, Problem):
+        return
+    of_version = (
+        (block_io.group_lines, block_io.root_lines)
+        if version == 1
+        else (
+            block_io.group_lines_v2,
+            block_io.root_lines_v2,
+        )
+    )
+    for disk, each in limits.items():
+        for file, line in of_version[is_root](disk, each).items():
+            yield Wanted(group, DISK_KNOBS[file], line.removeprefix(f"{disk} "), disk)
+
+
+def _is_on(spec: Spec) -> bool:
+    return True
+
+
+BLOCK_IO: Final = Strategy(
+    "block-io",
+    "enforce",
+    decide,
+    _is_on,
+    needs=Needs(knobs=tuple(DISK_KNOBS.values())),
+)

@@ -1,0 +1,145 @@
+"""Parts of the last-level cache and of memory bandwidth: a resctrl group for each class, and for pods that ask for one.
+
+Threads of a container are moved into the group once they are seen; those that they start are in it by themselves. A
+group that is taken away leaves its threads to the root, where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from berth.contracts.base import Problem
+from berth.contracts.names import ANNOTATION_RESCTRL
+from berth.node_qos_enforcer.core.laws.resctrl import CACHE, Lines, class_lines, parse_schemata, pod_lines, request_of
+from berth.node_qos_enforcer.core.proc import Cpu
+from berth.node_qos_enforcer.core.strategies.knobs import CACHE_GROUP, CACHE_WAYS, SCHEMATA, TASKS, THREADS
+from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS
+from berth.node_qos_enforcer.core.strategies.seam import (
+    Decided,
+    Mount,
+    Needs,
+    Pod,
+    Ref,
+    Snapshot,
+    Spec,
+    Strategy,
+    Wanted,
+)
+from berth.node_qos_enforcer.core.strategies.sections import block_of, integer, is_enabled
+from berth.rules.cpus.qos import BE, LS, LSE, LSR, qos_class_or_default
+
+ROOT: Final = "fs/resctrl"
+CLASSES: Final = {LSR: LSR_CLASS, LS: LS_CLASS, BE: BE_CLASS}
+POD_PREFIX: Final = "koordlet-"
+LOOK_EVERY_S: Final = 10
+"""Threads of one container are looked at this often: the ones that others start need no look."""
+BLOCK: Final = "resctrlQOS"
+
+
+def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
+    """Give groups, their parts, and who is to be in them."""
+    found = snapshot.found
+    cache_ids = sorted(parse_schemata(found.get(Ref(ROOT, SCHEMATA), "")).get(CACHE, {}))
+    ways = found.get(Ref(f"{ROOT}/info/{CACHE}", CACHE_WAYS), "")
+    if not cache_ids or not ways:
+        return Decided(skipped=_missing(snapshot.node.cpu))
+    wanted: list[Wanted] = []
+    for name, class_name in CLASSES.items():
+        block = block_of(spec, class_name, BLOCK)
+        lines = class_lines(
+            cache_ids=cache_ids,
+            ways=ways,
+            vendor=snapshot.node.cpu.vendor,
+            start_percent=integer(block, "catRangeStartPercent"),
+            end_percent=integer(block, "catRangeEndPercent"),
+            bandwidth_percent=integer(block, "mbaPercent"),
+        )
+        wanted += _written(f"{ROOT}/{name}", lines)
+    reports: list[Problem] = []
+    for pod in snapshot.pods:
+        request = request_of(pod.annotations)
+        if isinstance(request, Problem):
+            reports.append(Problem(field=f"{pod.key}.{request.field}"[:300], message=request.message))
+            request = None
+        group = class_group(pod, spec)
+        if request is not None:
+            own = f"{ROOT}/{POD_PREFIX}{pod.uid}"
+            wanted += _written(own, pod_lines(request, cache_ids=cache_ids, ways=ways, vendor=snapshot.node.cpu.vendor))
+            # While it cannot be made, since the machine has no more of them, its class has to do.
+            group = own if Ref(own, TASKS) in found else group
+        if group:
+            wanted += _moved(snapshot, pod, group)
+    return Decided(tuple(wanted), reports=tuple(reports))
+
+
+def _missing(cpu: Cpu) -> str:
+    """Why there is nothing to write to."""
+    if cpu.flags and not cpu.flags & {"cat_l3", "mba"}:
+        return "the CPUs part neither caches (cat_l3) nor memory bandwidth (mba)"
+    told = ", ".join(name for name, is_told in (("l3cat", cpu.rdt.cat), ("mba", cpu.rdt.mba)) if is_told)
+    return f"resctrl is not mounted on this machine; its kernel was started with rdt={told or 'nothing'}"
+
+
+def class_group(pod: Pod, spec: Spec) -> str:
+    """The group of a pod's class; empty where nobody holds the class."""
+    qos = qos_class_or_default({}, pod.kube_qos) if not pod.qos else pod.qos
+    qos = LSR if qos == LSE else qos
+    if not pod.is_known or qos not in CLASSES or not is_enabled(spec, CLASSES[qos], BLOCK):
+        return ""
+    return f"{ROOT}/{qos}"
+
+
+def _written(group: str, lines: Lines) -> Iterator[Wanted]:
+    yield Wanted(group, CACHE_GROUP, "there")
+    for line in lines:
+        if line is not None:
+            yield Wanted(group, SCHEMATA, line.strip(), line.partition(":")[0])
+
+
+def _moved(snapshot: Snapshot, pod: Pod, group: str) -> Iterator[Wanted]:
+    inside = set(snapshot.found.get(Ref(group, TASKS), "").split())
+    for place in _places(pod):
+        threads = snapshot.found.get(Ref(place, THREADS), "").split()
+        missing = [each for each in threads if each not in inside]
+        if missing:
+            yield Wanted(group, TASKS, "\n".join(missing), place)
+
+
+def _places(pod: Pod) -> tuple[str, ...]:
+    return tuple(place for place in (*(each.group for each in pod.containers), pod.sandbox_group) if place)
+
+
+def _reads(snapshot: Snapshot, spec: Spec) -> Iterator[Ref]:
+    yield Ref(ROOT, SCHEMATA)
+    yield Ref(f"{ROOT}/info/{CACHE}", CACHE_WAYS)
+    for name in CLASSES:
+        yield Ref(f"{ROOT}/{name}", TASKS)
+    turn = int(snapshot.now_s) % LOOK_EVERY_S
+    for pod in snapshot.pods:
+        if ANNOTATION_RESCTRL in pod.annotations:
+            yield Ref(f"{ROOT}/{POD_PREFIX}{pod.uid}", TASKS)
+        elif not class_group(pod, spec):
+            continue
+        if sum(pod.uid.encode()) % LOOK_EVERY_S == turn:
+            for place in _places(pod):
+                yield Ref(place, THREADS)
+
+
+def _is_on(spec: Spec) -> bool:
+    return any(is_enabled(spec, each, BLOCK) for each in CLASSES.values())
+
+
+CACHES: Final = Strategy(
+    "caches",
+    "enforce-cores",
+    decide,
+    _is_on,
+    needs=Needs(
+        knobs=(CACHE_GROUP, SCHEMATA, TASKS),
+        files=("/sys/fs/resctrl/schemata",),
+        mounts=(Mount("/sys/fs/resctrl", writes=True),),
+        host_pid=True,
+    ),
+    reads=_reads,
+)

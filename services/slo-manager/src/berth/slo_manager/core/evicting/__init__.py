@@ -1,0 +1,1 @@
+"""What agents of nodes ask to have evicted, and what they are answered."""
