@@ -166,6 +166,20 @@ async def test_pods_with_bound_claims_and_others_are_not_held_up(bench: VolumeBe
     assert bench.binds.under_way() == 0
 
 
+async def test_those_who_wait_for_one_claim_go_on_by_name(bench: VolumeBench) -> None:
+    """In the same order in every process, whatever it draws its hashes from."""
+    claim, waiting = bench.claim("c"), [f"w{at}" for at in range(8)]
+    for name in reversed(waiting):
+        bench.begin(name, plan=f"p-{name}", before=[provision(claim)])
+    await eventually(lambda: bench.selected("c") == "n")
+    await eventually(lambda: bench.binds.under_way() == 0)
+    bench.volume("made", claimRef={"namespace": "default", "name": "c", "uid": claim.uid})
+    await eventually(lambda: bench.binds.under_way() == 0)
+    bench.bound("c", "made")
+    await bench.over()
+    assert bench.landed == waiting
+
+
 async def test_a_volume_that_somebody_else_takes_gives_the_decision_up(bench: VolumeBench) -> None:
     claim, volume = bench.claim("c"), bench.volume("v")
     other = bench.claim("d")

@@ -152,7 +152,7 @@ class BindExecutor:
 
     def _storage_moved(self, key: StorageKey) -> None:
         """A claim or a volume has changed: judge again who waits for it."""
-        for name in self._awaiting.pop(key, ()):
+        for name in sorted(self._awaiting.pop(key, ())):
             self.moved(name)
 
     async def _time_out(self) -> None:

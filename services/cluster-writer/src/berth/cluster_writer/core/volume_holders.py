@@ -53,11 +53,11 @@ class VolumeHolders:
                 if holder.is_ours:
                     return found
         pod = (decision.namespace, decision.name)
-        for name in self._named.get(pod, ()):
+        for name in sorted(self._named.get(pod, ())):
             claim = storage.claim(name)
             if claim is None or not is_for_one_pod(claim):
                 continue
-            for other in self._users.get(name, set()) - {pod}:
+            for other in sorted(self._users.get(name, set()) - {pod}):
                 holder = next(iter(book.claims_of(other)), None)
                 if holder is not None:
                     found = Clash(

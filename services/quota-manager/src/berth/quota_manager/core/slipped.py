@@ -119,7 +119,7 @@ class Slipped:
     def look(self, moved: Iterable[str]) -> list[Problem]:
         """What is wrong now; the same list until it changes. `moved`: groups with another demand."""
         if self.admission.books_pods or not self.admission.switches.parents_take_pods:
-            self._dirty.update(dict.fromkeys(name for name in moved if name in self._objects))
+            self._dirty.update(dict.fromkeys(sorted(name for name in moved if name in self._objects)))
         moved = set(moved) if self._deleted else moved
         if self._deleted and DEFAULT_GROUP in moved:  # who pays for pods whose group is gone
             self._dirty.update(dict.fromkeys(self._deleted))

@@ -235,7 +235,7 @@ class QuotaReclaim:
     def _taken(self, wanting: _Wanting, victims: Sequence[Pod], limits: Limits) -> Lenders:
         """What is lent once these have left their node; `limits` counts them as gone."""
         lenders, uids = wanting.lenders.copy(), {each.uid for each in victims}
-        for node in {each.node for each in victims}:
+        for node in dict.fromkeys(each.node for each in victims):
             for claim in self._ground.book.claims_on(node):
                 found = self._giving.charged_pod(claim) if claim.uid in uids else None
                 if found is not None:

@@ -96,7 +96,7 @@ def take_over_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[C
     let_go = {step.pod_uid for step in steps if step.action == LET_GO}
     if len(let_go) >= LET_GO_MAX:
         return
-    for uid in of.keys() - set(uids) - let_go:
+    for uid in sorted(of.keys() - set(uids) - let_go):
         seen = view.book.pods.get(of[uid].name)
         if seen is not None and seen.uid == uid and _notes(seen.template.annotations, claim.uid):
             yield f"leaves its note on {'/'.join(of[uid].name)}, which it does not take over"
