@@ -79,6 +79,10 @@ e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; 
 	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" BERTH_CLUSTER_LOGS="$(LOGS)" \
 	  $(RUN) pytest -m cluster -s tests/cluster $(ARGS)
 
+.PHONY: e2e-kernel
+e2e-kernel: ## every knob of control groups version 2 on Debian's kernel, booted in qemu without KVM (gets both, as root)
+	@tools/kernel/assets.sh >/dev/null && $(RUN) pytest -m e2e tests/kernel $(ARGS)
+
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)
 	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \

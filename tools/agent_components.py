@@ -121,7 +121,7 @@ def _container(component: Component, strategies: list[Strategy]) -> Iterable[str
         where = "mountPath: /host/cgroup, readOnly: false, mountPropagation: HostToContainer"
         yield f"            - {{name: cgroup, {where}}}"
         yield "            # The last strategy and pods, so that a node that restarts without the bus keeps to them;"
-        yield "            # and what files had before they were written to, so that it can be given back."
+        yield "            # what pods are predicted to need; what files had before, so that it can be given back."
         yield "            - {name: strategy, mountPath: /var/lib/berth}"
     for path, (mount, who) in mounts.items():
         where = path if path.startswith(SEEN_AS_ON_THE_HOST) else f"{HOST}{path}"

@@ -48,8 +48,8 @@ if ! folder >/dev/null; then
     package=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9]/ {print $2; exit}')
   fi
   say "unpacking $package"
-  (cd "$work" && apt-get download -q "$package" >&2 && dpkg-deb -x ./*.deb root)
-  for modules in "$work"/root/lib/modules/*; do depmod -b "$work/root" "$(basename "$modules")"; done
-  mv "$work/root" "$CACHE/$package"
+  (cd "$work" && apt-get download -q "$package" >&2 && dpkg-deb -x ./*.deb unpacked)
+  for modules in "$work"/unpacked/lib/modules/*; do depmod -b "$work/unpacked" "$(basename "$modules")"; done
+  mv "$work/unpacked" "$CACHE/$package"
 fi
 folder

@@ -204,7 +204,7 @@ async def test_best_effort_work_is_squeezed_and_let_go(nats_server, groups, busy
     try:
         await bus.ensure()
         latest = Latest()
-        following = asyncio.create_task(bus.follow(buckets.METRICS, latest).run())
+        following = asyncio.create_task(bus.follow(buckets.METRICS, latest, keys=node_key(NODE)).run())
         slo = bus.owned(buckets.SLO)
         with agent(nats_server, groups, modern_machine, tmp_path) as process:
             # Nothing is known of a strategy: figures come, nothing is written.

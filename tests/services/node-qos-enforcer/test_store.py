@@ -16,9 +16,14 @@ TOLD = NodeSLO(node="n", uid="u", cpu_suppress=RULE, spec={"large": "x" * 100_00
 def test_what_is_kept_comes_back(tmp_path):
     path = tmp_path / "strategy.json"
     StrategyFile(str(path), "n").save(TOLD)
-    assert StrategyFile(str(path), "n").load() == NodeSLO(node="n", cpu_suppress=RULE)
-    assert path.stat().st_size < 300
+    assert StrategyFile(str(path), "n").load() == NodeSLO(node="n", cpu_suppress=RULE, spec=TOLD.spec)
     assert [each.name for each in tmp_path.iterdir()] == ["strategy.json"]
+
+
+def test_of_a_specification_that_is_too_large_the_rule_of_best_effort_pods_is_kept(tmp_path):
+    path = tmp_path / "strategy.json"
+    StrategyFile(str(path), "n").save(replace(TOLD, spec={"large": "x" * BYTES_MAX}))
+    assert StrategyFile(str(path), "n").load() == NodeSLO(node="n", cpu_suppress=RULE)
 
 
 def test_what_did_not_change_is_not_written_again(tmp_path):
@@ -26,7 +31,7 @@ def test_what_did_not_change_is_not_written_again(tmp_path):
     file = StrategyFile(str(path), "n")
     file.save(TOLD)
     before = path.stat().st_ino
-    file.save(NodeSLO(node="n", uid="other", cpu_suppress=RULE))
+    file.save(NodeSLO(node="n", uid="other", cpu_suppress=RULE, spec=TOLD.spec))
     assert path.stat().st_ino == before
     again = StrategyFile(str(path), "n")
     again.load()
@@ -56,7 +61,7 @@ def test_without_a_path_nothing_is_kept():
     [
         (b"", "not JSON"),
         (encode(TOLD)[:50], "not JSON"),
-        (b"x" * (BYTES_MAX + 1), "larger than 4096"),
+        (b"x" * (BYTES_MAX + 1), "larger than 262144"),
         (encode(NodeSLO(node="other")), "node: is of node 'other'"),
         (b'{"type":"nodeslo.set.v9","node":"n"}', "type"),
     ],

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from berth.contracts.base import Problem
+from berth.contracts.names import ANNOTATION_EXTENDED_RESOURCE_SPEC as BATCH
 from berth.contracts.names import BATCH_CPU, BATCH_MEMORY, CPU, LABEL_QOS, MEMORY
 from berth.contracts.slo import ContainerSize, NodePod
 from berth.node_qos_enforcer.core.compose import asked, compose
 from berth.node_qos_enforcer.core.inside.running import ContainerNow, PodNow
 from berth.node_qos_enforcer.core.inside.seen import Limits, PodSeen
-from berth.node_qos_enforcer.core.laws.batch import ANNOTATION as BATCH
 from berth.node_qos_enforcer.core.laws.cpu_burst import ANNOTATION as BURST
 from berth.node_qos_enforcer.core.laws.memory import ANNOTATION as MEMORY_QOS
 from berth.node_qos_enforcer.core.node_facts import NodeFacts

@@ -25,12 +25,12 @@ mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 for module in /modules/*; do insmod $module; done
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=524288 host /lower
 mount -t tmpfs memory /upper; mkdir /upper/files /upper/work
-mount -t overlay overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work /root
-mount -t proc proc /root/proc; mount -t sysfs sys /root/sys; mount -t devtmpfs dev /root/dev
-mount -t tmpfs memory /root/tmp; mount -t tmpfs memory /root/run
-mount -t cgroup2 cgroup /root/sys/fs/cgroup
-mount -t debugfs debug /root/sys/kernel/debug
-chroot /root /bin/sh -c {command} >/dev/ttyS1 2>&1 </dev/null
+mount -t overlay overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work /new
+mount -t proc proc /new/proc; mount -t sysfs sys /new/sys; mount -t devtmpfs dev /new/dev
+mount -t tmpfs memory /new/tmp; mount -t tmpfs memory /new/run
+mount -t cgroup2 cgroup /new/sys/fs/cgroup
+mount -t debugfs debug /new/sys/kernel/debug
+chroot /new /bin/sh -c {command} >/dev/ttyS1 2>&1 </dev/null
 echo "{mark}$?" >/dev/ttyS1
 sync; poweroff -f
 """
@@ -95,7 +95,7 @@ def _files(kernel: Path, version: str, command: Sequence[str]) -> dict[str, tupl
     ).stdout
     modules = list(dict.fromkeys(line.split()[1] for line in listed.splitlines() if line.startswith("insmod ")))
     script = _INIT.format(command=shlex.quote(shlex.join(command)), mark=_MARK)
-    folders = ("proc", "sys", "dev", "lower", "upper", "root", "modules", "bin")
+    folders = ("proc", "sys", "dev", "lower", "upper", "new", "modules", "bin")
     return {
         **dict.fromkeys(folders, (16877, b"")),
         "init": (0o100755, script.encode()),

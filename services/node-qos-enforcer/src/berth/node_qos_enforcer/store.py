@@ -51,7 +51,10 @@ class StrategyFile:
         return kept
 
     def save(self, strategy: NodeSLO | None) -> None:
-        """Keep what a strategy says, or forget it (None). Nothing is written when that is what is kept. OSError."""
+        """Keep what a strategy says, or forget it (None). Nothing is written when that is what is kept. OSError.
+
+        Of one that is too large the rule for best-effort pods is kept.
+        """
         kept = None
         if strategy is not None:
             kept = NodeSLO(node=self._node, cpu_suppress=strategy.cpu_suppress, spec=strategy.spec)
@@ -60,7 +63,10 @@ class StrategyFile:
         if kept is None:
             self._path.unlink(missing_ok=True)
         else:
-            replace_file(self._path, encode(kept))
+            data = encode(kept)
+            if len(data) > BYTES_MAX:
+                data = encode(NodeSLO(node=self._node, cpu_suppress=kept.cpu_suppress))
+            replace_file(self._path, data)
         self._kept = kept
 
 

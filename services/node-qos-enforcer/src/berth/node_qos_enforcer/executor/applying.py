@@ -39,11 +39,15 @@ _IN_PARTS: Final = frozenset({"ids", "line", "word"})
 
 
 class Place(NamedTuple):
-    """Where a file is, and which version of control groups it belongs to."""
+    """Where a file is, and which version of control groups it belongs to.
+
+    `turn` is the round of `CHECK_ROUNDS` in which it is looked at although it is settled; None: in each.
+    """
 
     path: str
     version: Version
     folder: str
+    turn: int | None = None
 
 
 class Applied(NamedTuple):
@@ -92,7 +96,10 @@ class Applier:
         if self._layout != layout:
             self._layout, self._places = layout, {}
         if ref not in self._places:
-            self._places[ref] = self._find(layout, ref)
+            found = self._find(layout, ref)
+            if found is not None and ref.group.count("/") > CLASS_DEPTH:
+                found = found._replace(turn=crc32(ref.group.encode()) % CHECK_ROUNDS)
+            self._places[ref] = found
         return self._places[ref]
 
     def _find(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
@@ -152,16 +159,17 @@ class Applier:
         settled: dict[Ref, str] = {}
         missing: set[Ref] = set()
         for ref, value in wanted.values.items():
-            place, knob = self.place(layout, ref), self._knobs[ref.knob]
+            place = self.place(layout, ref)
             if place is None:
                 lacking.add(ref.knob)
                 continue
             paths[place.path] = ref
-            if self._settled.get(ref) == value and not self._is_turn(ref):
+            if self._settled.get(ref) == value and not self._is_turn(place):
                 settled[ref] = value
                 if ref in self._lacking:
                     missing.add(ref)
                 continue
+            knob = self._knobs[ref.knob]
             refused = problem_of(knob, value)
             if refused is not None:
                 problems.append(Problem(field=place.path, message=refused.message))
@@ -187,8 +195,8 @@ class Applier:
         lacking |= {ref.knob for ref in missing}
         return changes, firsts, paths
 
-    def _is_turn(self, ref: Ref) -> bool:
-        return ref.group.count("/") <= CLASS_DEPTH or (crc32(ref.group.encode()) + self._rounds) % CHECK_ROUNDS == 0
+    def _is_turn(self, place: Place) -> bool:
+        return place.turn is None or self._rounds % CHECK_ROUNDS == place.turn
 
     def _change(self, ref: Ref, knob: Knob, place: Place, value: str) -> Change | None:
         """What there is and what is wanted; None: there is no such file."""
@@ -242,10 +250,10 @@ class Applier:
         try:
             if change.knob.kind == "folder":
                 self.executor.make(change.path)
-            elif change.knob.kind == "ids":
+                return None
+            if change.knob.kind == "ids":
                 return self._ids(change)
-            else:
-                self.executor.put(change.path, step.text)
+            self.executor.put(change.path, step.text)
             if step.is_last:
                 self._contests.wrote(change.path, (self.executor.read(change.path) or "").strip())
                 self._settled[change.ref] = change.value

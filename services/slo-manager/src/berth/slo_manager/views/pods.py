@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.subjects import synced_key
+from berth.contracts.names import LABEL_LOW_OOM_SCORES
+from berth.contracts.subjects import escape, synced_key
 from berth.slo_manager.core.evicting.tenants import Tenant, tenant_of
 from berth.slo_manager.core.offers.facts import Holder, holder_of
 
 _MARKER: Final = synced_key("pods")
-POD_KEYS: Final = ("pod.>", _MARKER)
+_NAMESPACE: Final = "namespace."
+POD_KEYS: Final = ("pod.>", _MARKER, f"{_NAMESPACE}>")
 
 
 class _Known(NamedTuple):
@@ -29,6 +33,8 @@ class PodView:
         self.unreadable = 0
         self._pods: dict[str, dict[str, _Known]] = {}
         self._node: dict[str, str] = {}
+        self._lenient: set[str] = set()
+        """Keys of namespaces whose pods may have others die before them."""
         self._is_listed = self._is_at_end = False
         self._mark = mark
         self._mark_all = mark_all
@@ -45,12 +51,18 @@ class PodView:
     def tenants(self, node: str) -> dict[str, Tenant]:
         """The pods of a node, by uid."""
         found = (each.tenant for each in self._pods.get(node, {}).values())
-        return {each.pod.uid: each for each in found if each is not None}
+        return {each.pod.uid: self._in_namespace(each) for each in found if each is not None}
+
+    def _in_namespace(self, tenant: Tenant) -> Tenant:
+        if not self._lenient or _NAMESPACE + escape(tenant.pod.namespace) not in self._lenient:
+            return tenant
+        return tenant._replace(pod=structs.replace(tenant.pod, low_oom_scores=True))
 
     def reset(self) -> None:
         """The bucket begins anew."""
         self._pods.clear()
         self._node.clear()
+        self._lenient.clear()
         self._is_listed = self._is_at_end = False
 
     def apply(self, entry: Entry) -> None:
@@ -59,6 +71,9 @@ class PodView:
             if entry.key == _MARKER:
                 self._is_listed = not entry.deleted and decode(entry.value, state.Synced).complete
                 self._tell()
+                return
+            if entry.key.startswith(_NAMESPACE):
+                self._name(entry.key, None if entry.deleted else decode(entry.value, state.Namespace))
                 return
             pod = None if entry.deleted else decode(entry.value, state.Pod)
         except InvalidMessage:
@@ -72,6 +87,17 @@ class PodView:
         if not self._is_at_end:
             self._is_at_end = True
             self._tell()
+
+    def _name(self, key: str, namespace: state.Namespace | None) -> None:
+        """A namespace that says something else than before of its pods concerns every node, and is rare."""
+        is_lenient = namespace is not None and namespace.labels.get(LABEL_LOW_OOM_SCORES) == "true"
+        if is_lenient == (key in self._lenient):
+            return
+        if is_lenient:
+            self._lenient.add(key)
+        else:
+            self._lenient.discard(key)
+        self._tell()
 
     def _put(self, key: str, node: str, known: _Known | None) -> None:
         before = self._node.get(key)

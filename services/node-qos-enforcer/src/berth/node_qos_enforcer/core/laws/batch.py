@@ -6,19 +6,22 @@ Kubelet knows nothing of them, so without this such a pod is best effort without
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.names import BATCH_CPU, BATCH_MEMORY
+from berth.contracts.names import ANNOTATION_EXTENDED_RESOURCE_SPEC, BATCH_CPU, BATCH_MEMORY
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us, milli_to_shares
 from berth.resources.amounts import parse_amounts
 from berth.rules.bounded_json import annotation_field, read_json
 
-ANNOTATION: Final = "node.koordinator.sh/extended-resource-spec"
 CONTAINERS_MAX: Final = 256
+TEXTS_MAX: Final = 512
+TEXT_LENGTH_MAX: Final = 8_192
+"""A longer one is not kept."""
 
 
 class Sizes(NamedTuple):
@@ -47,10 +50,20 @@ class _Spec(msgspec.Struct, frozen=True):
 
 def read_spec(annotations: Mapping[str, str]) -> dict[str, Sizes] | Problem:
     """Batch resources by container, of a pod's annotation; empty: it has none. A Problem where it cannot be read."""
-    text = annotations.get(ANNOTATION)
-    field = annotation_field(ANNOTATION)
+    text = annotations.get(ANNOTATION_EXTENDED_RESOURCE_SPEC)
     if not text:
         return {}
+    return _read_once(text) if len(text) <= TEXT_LENGTH_MAX else _read(text)
+
+
+@lru_cache(maxsize=TEXTS_MAX)
+def _read_once(text: str) -> dict[str, Sizes] | Problem:
+    """Each round asks for that of each pod. Whoever takes it changes nothing of it."""
+    return _read(text)
+
+
+def _read(text: str) -> dict[str, Sizes] | Problem:
+    field = annotation_field(ANNOTATION_EXTENDED_RESOURCE_SPEC)
     read = read_json(text, _Spec, field)
     if isinstance(read, Problem):
         return read

@@ -171,7 +171,7 @@ _DISKS: Final = (
     Knob("blkio.cost.model", "blkio.cost.model", "", "blkio", "line", default="ctrl=auto"),
     Knob("io.max", "", "io.max", "blkio", "line", default=NO_MAX),
     Knob("io.weight", "", "io.weight", "blkio", "line", default="default"),
-    Knob("io.cost.qos", "", "io.cost.qos", "blkio", "line", default="enable=0"),
+    Knob("io.cost.qos", "", "io.cost.qos", "blkio", "line", default="enable=0 ctrl=auto"),
     Knob("io.cost.model", "", "io.cost.model", "blkio", "line", default="ctrl=auto"),
 )
 
