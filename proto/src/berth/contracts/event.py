@@ -101,7 +101,8 @@ class EvictionMarked(Message, frozen=True, kw_only=True, tag="eviction.marked.v1
 
 
 class EvictionSent(Message, frozen=True, kw_only=True, tag="eviction.sent.v1"):
-    """A marked pod was deleted, or evicted; it ends within its grace period."""
+    """A marked pod was deleted, or evicted; it ends within its grace period. `message` says why, where more is to be
+    said than for whom."""
 
     namespace: str
     name: str
@@ -111,6 +112,7 @@ class EvictionSent(Message, frozen=True, kw_only=True, tag="eviction.sent.v1"):
     beneficiary: str
     beneficiary_uid: str
     reason: str
+    message: str = ""
 
 
 class EvictionRefused(Message, frozen=True, kw_only=True, tag="eviction.refused.v1"):

@@ -59,7 +59,11 @@ class EvictionPublisher:
     def left_for_node(self, command: EvictPod) -> None:
         """A pod was evicted for its node's sake."""
         subject = subjects.event_subject("eviction", "sent", command.namespace, command.name)
-        self._offer(subject, event.EvictionSent(**_about_node(command)), f"sent-{command.uid}-{command.revision}")
+        self._offer(
+            subject,
+            event.EvictionSent(**_about_node(command), message=_why(command)),
+            f"sent-{command.uid}-{command.revision}",
+        )
         text = f"Evicted from node {command.node}: {_why(command)}"
         about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
         self._outbox.put(Note(about, "EvictedByNode", text, warning=True, action="Evicting"))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final
 
 from berth.contracts.base import Problem
+from berth.contracts.node_pressure import EvictionAsk
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.cgroup_paths import Driver
@@ -44,6 +45,7 @@ from berth.runtime import Context, Periodic
 
 ENFORCING: Final = "holding pods to their classes"
 STUCK_S: Final = 60.0
+EVICTIONS: Final = "evictions"
 NO_STRATEGY: Final = "no strategy is known yet"
 NO_KUBELET: Final = "no kubelet here"
 
@@ -133,6 +135,7 @@ class Enforcer:
         if self._asking is None:
             self._asking = Asking(snapshot.now_s)
         known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        known.standing = {**known.standing, EVICTIONS: _asked(known.asks)}
         if problem is not None:
             known.refused = (*known.refused, problem)
         if self._predicting is not None:
@@ -192,6 +195,11 @@ def installed_of(settings: Settings) -> frozenset[Component]:
         "enforce-perf": settings.enforce_perf,
     }
     return frozenset(component for component, is_there in found.items() if is_there)
+
+
+def _asked(asks: Sequence[EvictionAsk]) -> str:
+    """Whom the node asks to have evicted, in words."""
+    return "; ".join(f"{each.uid}: {each.message} ({each.feature})" for each in asks[:3]) or "nobody is asked to leave"
 
 
 def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:

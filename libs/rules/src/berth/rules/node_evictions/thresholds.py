@@ -10,7 +10,6 @@ import msgspec
 from berth.contracts.base import Problem
 
 SECTION: Final = "resourceUsedThresholdWithBE"
-BY_REAL_LIMIT: Final = "evictByRealLimit"
 BY_ALLOCATABLE: Final = "evictByAllocatable"
 USAGE_PERCENT: Final = 90
 """Of their CPU best-effort pods have to use so much before one is evicted for want of it, unless said otherwise."""

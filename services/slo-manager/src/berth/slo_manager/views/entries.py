@@ -32,11 +32,6 @@ class PodEntries:
         self._mark = mark
 
     @property
-    def nodes(self) -> Iterable[str]:
-        """Those that have entries."""
-        return self._pods.keys()
-
-    @property
     def granted(self) -> Iterable[NodePod]:
         """Who leaves, or has left, for a node's sake."""
         return self._granted.values()
