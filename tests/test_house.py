@@ -107,7 +107,7 @@ def metric_of(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
         maker = getattr(node.func, "attr", getattr(node.func, "id", ""))
         name = str(node.args[0].value)
-        if maker.lower() in {"counter", "gauge", "histogram"} and name.startswith("berth_"):
+        if maker.lower() in {"counter", "gauge", "histogram", "collected_gauge"} and name.startswith("berth_"):
             return name
     return None
 

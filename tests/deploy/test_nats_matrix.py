@@ -82,6 +82,7 @@ def probes() -> Iterator[Probe]:
             writer = {"reader"} if channel.place == "request" else {channel.writer}
             writers.setdefault(subject, set()).update(LEDGER_WRITERS if channel.place == buckets.LEDGER else writer)
     yield from (Probe(subject, frozenset(users)) for subject, users in writers.items())
+    yield Probe(f"$KV.{buckets.LEASE}.certificate.x", frozenset({"admission-webhook"}))
     for user in SERVICES:
         leases = {"placement-solver": "solver.x"}.get(user, user)
         holds = user in READERS[buckets.LEASE]

@@ -100,6 +100,7 @@ def test_names_say_what_they_name() -> None:
     assert own == {
         "ANNOTATION_ATTEMPT",
         "ANNOTATION_PLAN",
+        "ANNOTATION_PROFILES",
         "ANNOTATION_EPOCH",
         "ANNOTATION_QUOTA",
         "ANNOTATION_QUOTA_STATE",

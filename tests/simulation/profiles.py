@@ -59,6 +59,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "windows",
     ),
     "lending": ("lent",),
+    "pressure": ("pressed",),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

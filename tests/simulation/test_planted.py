@@ -90,6 +90,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "NUMA nodes": (0, "I25"),
     "reserved CPUs": (0, "I23b"),
     "partitions": (1, "I26"),
+    "needs evict twice": (0, "I37"),
     "offers ignored": (0, "I36"),
     "scattered": (0, "I33"),
     "beyond the min": (0, "I35"),

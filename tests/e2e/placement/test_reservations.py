@@ -34,6 +34,35 @@ async def test_a_reservation_is_placed_used_by_its_owner_and_over(whole: Whole, 
     await corner.bound("stranger")
 
 
+async def test_a_reservation_grows_in_place_once_its_node_has_that_free(whole: Whole, corner: Corner) -> None:
+    await corner.node("n", cpu="8")
+    name = await corner.reservation("r", {"cpu": "2"}, ttl="1h", allocateOnce=False)
+    placed = await corner.phase(name, "Available")
+    await corner.bound(await corner.pod("other", {"cpu": "3"}))
+
+    async def resized(cores: str, then: str) -> None:
+        notes = {names.ANNOTATION_RESERVATION_RESIZE: json.dumps({"resources": {"cpu": cores}})}
+        await whole.patch(f"{RESERVATIONS}/{name}", {"metadata": {"annotations": notes}})
+
+        async def look() -> bool:
+            found = await whole.call("GET", f"{RESERVATIONS}/{name}")
+            return bool(found["status"]["allocatable"]["cpu"] == then)
+
+        await until(look, f"{name} to hold {then}")
+
+    await resized("5", "5")
+    await corner.pod("stranger", {"cpu": "1"})
+    await corner.refused("stranger", "Insufficient cpu")
+    await corner.bound(await corner.pod("owner", {"cpu": "5"}, labels={"owner": "r"}))
+    grown = await corner.phase(name, "Available")
+    assert note(grown, names.ANNOTATION_PLAN) != note(placed, names.ANNOTATION_PLAN)
+    await resized("6", "5")
+    await check_capacity(whole)
+    await corner.delete_pod("owner")
+    await resized("2", "2")
+    await corner.bound("stranger")
+
+
 async def test_a_reservation_serves_several_owners_until_it_is_full(corner: Corner) -> None:
     await corner.node("n", cpu="4")
     name = await corner.reservation(

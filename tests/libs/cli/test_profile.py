@@ -62,6 +62,7 @@ def test_what_profiles_make_of_a_pod(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ["profile", "batch-jobs", "applies", "to", "50", "of", "100", "pods"] in lines
     assert ["change", "-", "spec/containers/0/resources/requests/cpu"] in lines
     assert "spec.probability" in text
+    assert text.startswith("pod default/etl-0: BE, koord-batch, priority 5000\n")
     assert names.ANNOTATION_PROFILES not in text
 
 

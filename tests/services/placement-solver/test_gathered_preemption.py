@@ -12,7 +12,7 @@ from berth.contracts import names
 from berth.contracts.ledger import Decision
 from berth.placement_solver import metrics
 from berth.rules.eviction_notes import Mark, Nominated, mark_note, nomination_note
-from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
 from berth.testing.builders import PodBuilder, pod
 
 SPINE, BLOCK = "SpineLayer", "BlockLayer"
@@ -192,3 +192,46 @@ async def test_a_late_member_makes_others_leave_in_the_domain_of_its_gang(run: A
     assert found.gang is not None
     assert found.gang.domain is not None
     assert found.gang.domain.path == ["s1"]
+
+
+async def test_a_group_of_which_some_gangs_lie_anywhere_is_told_that_nobody_leaves(
+    run: Any, bench: SolverBench
+) -> None:
+    for node in PLACES:
+        low(run, node)
+    both = json.dumps(["default/g", "default/h"])
+    asked = {names.ANNOTATION_GANG_TOPOLOGY: spec((SPINE, "MustGather", 0)), names.ANNOTATION_GANG_GROUPS: both}
+    run.pod_group("g", 1, annotations=asked)
+    run.pod_group("h", 1, annotations={names.ANNOTATION_GANG_GROUPS: both})
+    run.pod(member(0))
+    run.pod(member(1).gang("h"))
+    await bench.until_idle()
+    assert decisions(run) == {}
+    assert "ask for different places in the network" in bench.commands.refusals()["p0"]
+
+
+async def test_what_was_lent_comes_back_to_a_gang_that_lies_together(run: Any, bench: SolverBench) -> None:
+    """Whatever the priorities; in one domain, and no more than that takes."""
+    cores = {names.CPU: 64_000}
+    run.quota("owner", min=cores, max=cores, runtime=cores, effective_min=cores)
+    run.quota("borrower", min={}, max={names.CPU: 999_000}, runtime={names.CPU: 16_000})
+    for node in PLACES:
+        made = pod(f"lent-{node}").requests(cpu=16_000).template(priority=99).label(names.LABEL_QUOTA_NAME, "borrower")
+        run.pod(made.annotation(names.ANNOTATION_QUOTA, "/borrower").on(f"node-{node}"))
+    run.pod_group("g", 4, annotations={names.ANNOTATION_GANG_TOPOLOGY: spec((SPINE, "MustGather", 0))})
+    for at in range(4):
+        run.pod(member(at).label(names.LABEL_QUOTA_NAME, "owner"))
+    await bench.until_idle()
+    found = decisions(run)
+    assert sorted(where(run).values()) in (["1", "2", "7", "8"], ["3", "4", "5", "6"])
+    assert {each.eviction_reason for each in found.values()} == {BY_QUOTA}
+    assert len(victims(run)) == 4
+    paths = [each.gang.domain.path for each in found.values() if each.gang is not None and each.gang.domain is not None]
+    assert len(paths) == 4
+    assert all(each == paths[0] for each in paths)
+    for name in victims(run):
+        run.delete_pod(name)
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert not any(each.nominates for each in decisions(run).values())
+    assert len(where(run)) == 4

@@ -19,6 +19,7 @@ from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
+from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -216,6 +217,7 @@ PLANTED: Final[dict[str, Bug]] = {
         inside.partitions_broken,
         run_profiles.CHANGING_CARDS,
     ),
+    "needs evict twice": Bug("who leaves already covers nothing", pressure.covered_twice, run_profiles.PRESSED),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "beyond the min": Bug(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, shares, volumes
+from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, pressing, shares, volumes
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -101,6 +101,16 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+PRESSED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=60),
+    cluster=pressing.cluster,
+    actions=pressing.crowd,
+    replicas=with_slo_manager,
+    faults=every(6.0, trouble.nothing, trouble.killed("slo-manager"), trouble.killed(WRITER)),
+    injector=pressing.Pressing,
+)
+"""Agents of nodes that ask for more pods than it takes."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))

@@ -427,5 +427,6 @@ READ_PREFIXES = (
     "pod-group.scheduling.sigs.k8s.io",
     "slo.koordinator.sh/",
     "yarn.hadoop.apache.org/",
+    "config.koordinator.sh/",
 )
 """Prefixes of the annotations that Berth reads; others stay in Kubernetes."""

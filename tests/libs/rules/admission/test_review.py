@@ -91,32 +91,12 @@ JUNK = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                [
-                    "metadata",
-                    "spec",
-                    "status",
-                    "labels",
-                    "annotations",
-                    "containers",
-                    "resources",
-                    "requests",
-                    "limits",
-                    "cpu",
-                    "memory",
-                    "koordinator.sh/gpu",
-                    names.LABEL_QOS,
-                    "min",
-                    "max",
-                    "data",
-                    "template",
-                    "allocatable",
-                    RATIO,
-                    RAW,
-                    names.ANNOTATION_PROFILES,
-                    names.ANNOTATION_QUOTA_WEIGHT,
-                    "resource-qos-config",
-                    "priority",
-                ]
+                (
+                    *("metadata", "spec", "status", "labels", "annotations", "containers", "resources", "requests"),
+                    *("limits", "cpu", "memory", "koordinator.sh/gpu", "min", "max", "data", "template", "allocatable"),
+                    *(names.LABEL_QOS, names.ANNOTATION_PROFILES, names.ANNOTATION_QUOTA_WEIGHT),
+                    *(RATIO, RAW, "resource-qos-config", "priority"),
+                )
             ),
             inner,
             max_size=4,

@@ -28,6 +28,7 @@ from berth.rules.admission.pod_protocol import changes, contradictions
 from berth.rules.admission.profile_rule import mutate_by_profiles
 from berth.rules.admission.profiles import Profile, Profiles, read_profile
 from berth.rules.cpus.qos import qos_class
+from berth.rules.selectors import compile_selector
 from berth.testing.vectors import cases
 
 Json = dict[str, Any]
@@ -181,7 +182,8 @@ def test_overlap(case: Json) -> None:
 @pytest.mark.parametrize("case", cases("admission/node_strategy_conflict"))
 def test_conflicts(case: Json) -> None:
     given, expect = case["given"], case["expect"]
-    found = matching([selector_of(each) for each in given["selectors"]], given["nodeLabels"])
+    tests = [compile_selector(selector_of(each)).matches for each in given["selectors"]]
+    found = matching(tests, given["nodeLabels"])
     assert found == expect["matching"]
     assert (len(found) > 1) is expect["conflict"]
 

@@ -694,3 +694,26 @@ def test_no_pod_breaks_the_watcher(spec: Any, status: Any, annotations: dict[str
     value, _ = pack(seen)
     assert value is not None
     assert decode(value, state.Pod).name == "a"
+
+
+@pytest.mark.parametrize(
+    ("owners", "told"),
+    [
+        ('[{"labelSelector":{"matchLabels":{"app":"db"}}}]', []),
+        (None, [""]),
+        ("[]", [""]),
+        ("{", [""]),
+        ('[{"labelSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}]', ["[0].labelSelector"]),
+    ],
+    ids=range(5),
+)
+def test_a_placeholder_that_is_nobodys_is_told_by_field(owners: str | None, told: list[str]) -> None:
+    field = f"metadata.annotations[{names.ANNOTATION_RESERVATION_OWNERS}]"
+    notes = {} if owners is None else {names.ANNOTATION_RESERVATION_OWNERS: owners}
+    meta: dict[str, Any] = {"labels": {names.LABEL_OPERATING_MODE: "Reservation"}, "annotations": notes}
+    runs = {"containers": [{"name": "c"}], "nodeName": "n"}
+    found = fields(read(pod(runs, **meta)))
+    assert len(found) == len(told)
+    assert all(each.startswith(field + more) for each, more in zip(found, told, strict=True))
+    assert fields(read(pod(**meta))) == [], "until it runs it is a pod like any other"
+    assert fields(read(pod(runs, annotations=notes))) == []

@@ -22,6 +22,9 @@ from berth.rules.reservation_owners import PodIdentity, compile_owners
 
 MODE: Final = "Reservation"
 
+OWNERS_FIELD: Final = annotation_field(names.ANNOTATION_RESERVATION_OWNERS)
+NOBODYS: Final = Problem(field=OWNERS_FIELD, message="names no owner, so the pod hands over to nobody")
+
 
 class Placeholder(NamedTuple):
     """What matching looks at: `accept` says whose it is."""
@@ -42,12 +45,24 @@ def placeholder_matchable(*, phase: str, ready: bool, node: str) -> bool:
 
 def placeholder_of(pod: Pod) -> Placeholder:
     """The pod as a Reservation. Owners that cannot be read are nobody."""
-    read = read_annotation(pod.template.annotations, names.ANNOTATION_RESERVATION_OWNERS, list[ReservationOwner])
-    owners = read if isinstance(read, list) else []
+    owners = _owners_of(pod.template.annotations)
+    listed = owners if isinstance(owners, list) else []
     capacity = ReservedCapacity(
-        name=pod.name, uid=pod.uid, revision=pod.version, phase="", labels=pod.template.labels, owners=owners
+        name=pod.name, uid=pod.uid, revision=pod.version, phase="", labels=pod.template.labels, owners=listed
     )
-    return Placeholder(capacity, compile_owners(owners, annotation_field(names.ANNOTATION_RESERVATION_OWNERS)).accept)
+    return Placeholder(capacity, compile_owners(listed, OWNERS_FIELD).accept)
+
+
+def owner_problems(annotations: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with whose a placeholder says that it is, by field; it is nobody's then."""
+    owners = _owners_of(annotations)
+    if isinstance(owners, list):
+        return list(compile_owners(owners, OWNERS_FIELD).problems) if owners else [NOBODYS]
+    return [NOBODYS if owners is None else owners]
+
+
+def _owners_of(annotations: Mapping[str, str]) -> list[ReservationOwner] | Problem | None:
+    return read_annotation(annotations, names.ANNOTATION_RESERVATION_OWNERS, list[ReservationOwner])
 
 
 def why_not_handed_over(pod: Pod, user: Pod, node_labels: Mapping[str, str]) -> str:

@@ -131,10 +131,11 @@ class EventPublisher:
 
     async def stays(self, reservation: Reservation, reason: Reason) -> None:
         """A Reservation that is placed does not get what it asks for beyond what it holds."""
+        namespace, name = "", reservation.name
         message = event.PlacementUnschedulable(
-            namespace="", name=reservation.name, uid=reservation.uid, message=reason.message, reasons=[reason]
+            namespace=namespace, name=name, uid=reservation.uid, message=reason.message, reasons=[reason]
         )
-        subject = subjects.event_subject("placement", "unschedulable", "", reservation.name)
+        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
         marker = f"estays-{reservation.uid}-{reservation.version}-{self.cluster.now_ms}"
         await self._events.publish(subject, encode(message), id=marker, type="placement.unschedulable.v1")
 

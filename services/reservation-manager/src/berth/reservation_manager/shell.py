@@ -5,12 +5,13 @@ from __future__ import annotations
 from berth.contracts import buckets
 from berth.contracts.event import ObjectRefused
 from berth.contracts.reservation import ReservedCapacity
+from berth.reservation_manager.core import series
 from berth.reservation_manager.core.life import Phase
 from berth.reservation_manager.reconciler import RESERVATION, Reconciler
 from berth.reservation_manager.settings import SERVICE, Settings
 from berth.reservation_manager.views import DECISIONS, StateView
 from berth.runtime import Context, Event, Input, Manager, Output, PublishedView
-from berth.telemetry import counter, gauge
+from berth.telemetry import collected_gauge, counter, gauge
 
 TICK_S = 1.0
 
@@ -28,6 +29,19 @@ class Shell(Manager[Settings, Reconciler]):
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
         self.view = StateView(self.changed.mark, self.mark_all)
         self.published = PublishedView(RESERVATION, ReservedCapacity, self.changed.mark)
+        reservations = self.view.reservations
+        collected_gauge(
+            "berth_reservation_phase",
+            "1 for the phase that a Reservation shows.",
+            series.PHASE_LABELS,
+            lambda: series.phase_rows(reservations),
+        )
+        collected_gauge(
+            "berth_reservation_amount",
+            "What a Reservation holds, and what of it is in use.",
+            series.AMOUNT_LABELS,
+            lambda: series.amount_rows(reservations),
+        )
         self.wire(
             Reconciler(
                 self.view,

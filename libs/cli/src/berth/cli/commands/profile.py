@@ -19,6 +19,7 @@ from berth.contracts import buckets, names, state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.rules.admission.classes import class_with_default, priority_with_default, qos_with_default
 from berth.rules.admission.profiles import ALWAYS, Profile, read_profile
 from berth.rules.admission.review import review
 from berth.rules.admission.seam import CREATE, Answer, Request
@@ -35,9 +36,13 @@ _OF_PROTOCOL: Final = {PROD: 9000, MID: 7000, BATCH: 5000, FREE: 3000}
 
 
 class PodReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of one pod. `profiles` say by name whether they apply, and why not."""
+    """What would become of one pod. `profiles` say by name whether they apply, and why not. Classes and priority are
+    those that it would have, by its marks or by default."""
 
     pod: str
+    qos: str
+    priority_class: str
+    priority: int
     profiles: dict[str, str]
     patch: tuple[Json, ...] = ()
     refusals: list[str] = []
@@ -139,6 +144,9 @@ def report(item: Item, known: Known, draw: int) -> PodReport:
     told = {each.name: _standing(each, labels, namespace, draw) for each in views.profiles}
     return PodReport(
         pod=f"{item.namespace}/{item.name}",
+        qos=qos_with_default(result),
+        priority_class=class_with_default(result),
+        priority=priority_with_default(result),
         profiles={**told, **{name: f"cannot be used: {why}" for name, why in known.unusable.items()}},
         patch=tuple(_without_mark(changed.patch)),
         refusals=[each.text for each in (*changed.refusals, *judged.refusals)],
@@ -153,7 +161,7 @@ def shown(told: PodReport, columns_max: int) -> list[str]:
     rows += [("refused", text, "") for text in told.refusals]
     rows += [("warning", text, "") for text in told.warnings]
     return [
-        f"pod {told.pod}",
+        f"pod {told.pod}: {told.qos}, {told.priority_class}, priority {told.priority}",
         *(fitted(row, columns_max) for row in columns(rows or [("", "no profile is known", "")])),
     ]
 

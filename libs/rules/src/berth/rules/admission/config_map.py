@@ -11,7 +11,7 @@ from berth.contracts.kube import LabelSelector
 from berth.contracts.names import LABEL_CONFIG_MAP_TYPE, SLO_CONFIG_MAP_TYPE
 from berth.rules.admission.draft import mapping_in, texts_in
 from berth.rules.admission.network_qos import network_problem
-from berth.rules.admission.node_selectors import overlapping
+from berth.rules.admission.node_selectors import matching, overlapping
 from berth.rules.admission.seam import Case, Refusal
 from berth.rules.node_strategies.config import DEFAULTS, KEYS, QOS, SYSTEM, Config, NodeStrategy, Section, read_config
 
@@ -120,8 +120,9 @@ def _meeting(key: str, strategies: tuple[NodeStrategy, ...], nodes: Nodes) -> It
     if len(strategies) < 2:
         return
     examples: list[str] = []
+    tests = [each.matches for each in strategies]
     for name, labels in nodes():
-        found = [each.name for each in strategies if each.matches(labels)]
+        found = [strategies[place].name for place in matching(tests, labels)]
         if len(found) > 1:
             examples.append(f"{name} ({', '.join(found[:EXAMPLES_MAX])})")
             if len(examples) == EXAMPLES_MAX:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.contracts.kube import LabelSelector
-from berth.rules.selectors import compile_selector
+from berth.rules.selectors import LabelTest, compile_selector
 
 
 class Named(NamedTuple):
@@ -28,14 +28,14 @@ class NodeSelectors:
     def conflicts(self, labels: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
         """The keys of which several strategies match a node with these labels, and their names."""
         for key, strategies in self._by_key.items():
-            found = [name for name, matches in strategies if matches(labels)]
+            found = matching([test for _, test in strategies], labels)
             if len(found) > 1:
-                yield key, found
+                yield key, [strategies[place][0] for place in found]
 
 
-def matching(selectors: Sequence[LabelSelector], labels: Mapping[str, str]) -> list[int]:
+def matching(tests: Sequence[LabelTest], labels: Mapping[str, str]) -> list[int]:
     """The places of the selectors that match a node."""
-    return [place for place, selector in enumerate(selectors) if compile_selector(selector).matches(labels)]
+    return [place for place, test in enumerate(tests) if test(labels)]
 
 
 def overlapping(selectors: Sequence[LabelSelector]) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from berth.contracts import state
 from berth.contracts.kube import PodStatus
 from berth.contracts.names import ANNOTATION_MIRROR
 from berth.rules.pod_reading import PodItem, parts_of
-from berth.rules.reservation_operating import is_placeholder
+from berth.rules.reservation_operating import is_placeholder, owner_problems
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024
 REASON_LENGTH_MAX: Final = 256
@@ -33,6 +33,8 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         kube_qos=status.qos_class,
     )
     attempt = attempt_of(annotations, found)
+    if spec.node_name and is_placeholder(meta.labels or {}):  # before that it is a pod like any other
+        found += ((problem.field, problem.message) for problem in owner_problems(annotations))
     return state.Pod(
         namespace=namespace,
         name=name,

@@ -430,7 +430,7 @@ class Engine:
         if not children:
             return
         total = parent.runtime.get(key, 0)
-        promised, fixed = parent.promised.get(key, 0), parent.fixed.get(key, 0)
+        promised, fixed, changed = parent.promised.get(key, 0), parent.fixed.get(key, 0), self._settled.limits
         is_scaled = self.rules.scales_min and key in parent.runtime and total < promised + fixed
         level: list[Child] = []
         for child in children:
@@ -439,7 +439,7 @@ class Engine:
                 minimum = effective_minimum(total - fixed, minimum, promised=promised)
             if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
-                self._settled.limits.add(child.name)
+                changed.add(child.name)
             level.append(
                 Child(
                     child.name,
@@ -455,7 +455,7 @@ class Engine:
             amount = runtime[child.name]
             if child.runtime.get(key) != amount:
                 child.runtime[key] = amount
-                self._settled.limits.add(child.name)
+                changed.add(child.name)
                 if key in child.sharers:
                     self._sinks(child, (key,))
 

@@ -15,7 +15,7 @@ from berth.contracts.base import Problem
 from berth.contracts.kube import Requirement
 from berth.contracts.quota import QuotaGroup, QuotaRules
 from berth.quota_manager.core.forest import Group
-from berth.resources.amounts import Amounts
+from berth.resources.amounts import Amounts, without_zeros
 from berth.resources.quantity import AMOUNT_MAX
 
 FORMER_TREES_MAX: Final = 8
@@ -75,7 +75,7 @@ def with_figures(frame: QuotaGroup, group: Group, problems: list[Problem], *, us
         frame,
         is_parent=bool(group.children) or group.spec.is_parent,
         runtime=runtime,
-        request=_ordered({key: amount for key, amount in group.request.items() if amount}),
+        request=_ordered(without_zeros(group.request) if 0 in group.request.values() else group.request),
         problems=problems,
         effective_min={} if group.is_detached else _ordered(group.effective_min),
     )
@@ -175,4 +175,5 @@ def _says_otherwise(known: QuotaGroup, wanted: QuotaGroup) -> bool:
 
 def _ordered(amounts: Amounts) -> Amounts:
     """In the order of names, so that equal vectors are equal bytes."""
-    return {key: min(amounts[key], AMOUNT_MAX) for key in sorted(amounts)}
+    listed = sorted(amounts) if len(amounts) > 1 else amounts
+    return {key: amounts[key] if amounts[key] < AMOUNT_MAX else AMOUNT_MAX for key in listed}

@@ -46,6 +46,9 @@ from berth.rules.scheduler_config.plugins import POST_FILTER
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
+LIE_APART: Final = (
+    "nobody leaves for gangs that start together and ask for different places in the network, or some of them for none"
+)
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
 
@@ -83,6 +86,8 @@ class JobPreemption:
         unit = refused.unit
         lowest = min(candidate.object.template.priority for candidate in unit.candidates)
         needed = needed_of(unit)
+        if lie_apart(unit):
+            return Nobody(f"preemption: {LIE_APART}")
         if len(needed) < sum(unit.needed.values()):
             return Nobody()  # the others have to come first
         why_not = self.why_not(unit, asking)
@@ -235,6 +240,12 @@ class JobPreemption:
         some: Mask = np.zeros_like(able)
         some[np.roll(rows, -offset % rows.size)[:NODES_MAX]] = True
         return some
+
+
+def lie_apart(unit: Unit) -> bool:
+    """Whether some members ask for a place in the network, and not all of them for the same one."""
+    candidates = unit.candidates
+    return candidates[0].cls.rules.gathers(unit) and gathered_job(unit, candidates) is None
 
 
 def victims_of(units: Iterable[LeavingUnit]) -> tuple[Pod, ...]:

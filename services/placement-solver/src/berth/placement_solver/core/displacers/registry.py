@@ -21,7 +21,7 @@ from berth.placement_solver.core.displacers.users import UsersGiveWay
 
 UNCONDITIONAL: Final = frozenset({owners.NAME, placeholders.NAME})
 """Those that are asked although preemption is switched off."""
-GATHERING: Final = frozenset({JobPreemption.name})
+GATHERING: Final = frozenset({JobPreemption.name, QuotaReclaimByUnits.name})
 """Those that know how the members of a gang have to lie to each other."""
 
 
