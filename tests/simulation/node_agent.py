@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +59,8 @@ class Machine:
         self._busy = sorted((rng.uniform(0.0, end_s), rng.choice(BUSY)) for _ in range(4))
         self.busy_cores = BUSY[0]
         self._used_s = 0.0
+        self._lost = 0
+        self._agents: list[Agent] = []
         self._write("sys/devices/system/cpu/online", f"0-{CORES - 1}")
         self._write("sys/devices/system/node/online", "0")
         self._write("sys/devices/system/node/node0/cpulist", f"0-{CORES - 1}")
@@ -89,7 +90,11 @@ class Machine:
         """Its agent, which enforces."""
 
         def halves() -> Any:
+            # A kernel takes the locks of a process that is killed; here all of them are one process.
+            for former in self._agents:
+                former.lock.release()
             agent = Agent()
+            self._agents = [agent]
             return agent.main, agent.before_bus
 
         environ = {
@@ -114,8 +119,12 @@ class Machine:
         harness.world.later(TICK_S, None, self.live, harness)
 
     def lose_group(self) -> None:
-        """Somebody takes the best-effort group away."""
-        shutil.rmtree(self._folder / _BEST_EFFORT, ignore_errors=True)
+        """Somebody takes the best-effort group away. Its folder stays elsewhere: a kernel gives no number of one to the
+        next, as a disk does."""
+        group = self._folder / _BEST_EFFORT
+        if group.exists():
+            self._lost += 1
+            group.rename(self._folder / f"lost-{self._lost}")
 
     def make_group(self) -> None:
         """It is there again, held by nothing."""

@@ -138,6 +138,15 @@ def test_a_file_that_others_keep_changing_is_left_and_named(node):
     assert node.apply({ref: "150000"}).written == 1, "it is tried again"
 
 
+def test_a_group_that_is_made_anew_is_no_contest(node):
+    top, *_ = best_effort(node)
+    for _ in range(5):
+        assert node.apply({Ref(top, CPU_QUOTA): "150000"}).problems == ()
+        folder = root_of(node.machine) / node.layout.cpu.path(top)
+        folder.rename(folder.with_name(f"old{node.now_s}"))
+        node.machine.group(top, cpu_ns=0, memory=0)
+
+
 class Kernel(Executor):
     """Refuses what the kernel refuses: a set outside of its parent's, a quota above it, burst above the quota."""
 

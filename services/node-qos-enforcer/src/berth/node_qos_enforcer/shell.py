@@ -70,6 +70,7 @@ class Agent:
     def __init__(self) -> None:
         """Know nothing yet; what to read is in the settings, which come with the context."""
         self._parts: Parts | None = None
+        self.lock = NodeLock("")
 
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
@@ -94,7 +95,7 @@ class Agent:
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
         await _describe(ctx, trees, known)
-        lock = NodeLock(ctx.settings.journal_file)
+        lock = self.lock = NodeLock(ctx.settings.journal_file)
         if ctx.settings.enforce or ctx.settings.give_back:
             # During a roll-out the process before this one still writes: its journal is read when it has ended.
             await lock.wait(ctx.clock.sleep)

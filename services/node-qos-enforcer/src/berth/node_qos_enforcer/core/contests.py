@@ -22,12 +22,16 @@ class Contests:
     def __init__(self) -> None:
         """Nobody contests anything."""
         self._written: dict[str, str] = {}
+        self._folders: dict[str, int | None] = {}
         self._lost_s: dict[str, list[float]] = {}
         self._left_s: dict[str, float] = {}
 
-    def is_left(self, path: str, now_text: str, now_s: float) -> bool:
+    def is_left(self, path: str, folder: int | None, now_text: str, now_s: float) -> bool:
         """Whether a file is to be left alone, by what it has now. Call it once a round for each file that is looked
-        at."""
+        at. In a folder that was made anew it is another file, which nobody has changed yet."""
+        if self._folders.get(path) != folder:
+            self.forget(path)
+            self._folders[path] = folder
         left_s = self._left_s.get(path)
         if left_s is not None:
             if now_s - left_s < LEFT_S:
@@ -56,10 +60,11 @@ class Contests:
         self._written.pop(path, None)
         self._lost_s.pop(path, None)
         self._left_s.pop(path, None)
+        self._folders.pop(path, None)
 
     def keep_only(self, paths: set[str]) -> None:
         """Forget files that are not wanted any more."""
-        for path in (self._written.keys() | self._lost_s.keys() | self._left_s.keys()) - paths:
+        for path in self._folders.keys() - paths:
             self.forget(path)
 
     def problems(self) -> tuple[Problem, ...]:

@@ -177,11 +177,14 @@ class Applier:
             try:
                 change = self._change(ref, knob, place, value)
                 if change is None:
+                    self._contests.forget(place.path)
                     if self.executor.folder(place.path) is not None and knob.kind != "ids":
                         settled[ref] = value
                         missing.add(ref)
                     continue
-                is_left = knob.kind not in _IN_PARTS and self._contests.is_left(place.path, change.now, now_s)
+                is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
+                    place.path, self.executor.folder(place.path), change.now, now_s
+                )
                 if is_left or change.is_done:
                     settled[ref] = value
                     continue
