@@ -13,7 +13,7 @@ SENTENCES = {
     "0 for a new key",
     "R2": "In a batch, decisions come before accounts, the plan entry is last",
     "R3": "A decision stays until it is settled; being bound is not enough. Only a solver that sees it settled may "
-    "overwrite or delete its key, expecting its sequence, whichever uid it was for",
+    "overwrite or delete its key, expecting its sequence, whichever uid it was for; but for a Reservation that grows",
     "R4": '"Gone" is judged only on a view complete through `pod_version`',
     "R5": "A bind carries the uid **and** the resource version of the pod that was judged",
     "R6": "A decision is given up by a patch of the pod that raises `attempt`, guarded by uid and resource version, "

@@ -336,7 +336,8 @@ def never_retried() -> Planted:
 
     stack = ExitStack()
     stack.enter_context(patch.object(Queue, "refuse", refuse))
-    stack.enter_context(patch.object(Queue, "wake", lambda self, *_: None))
+    for name in ("wake", "wake_classes", "_try_next"):
+        stack.enter_context(patch.object(Queue, name, lambda *_, **__: None))
     return stack
 
 

@@ -3,13 +3,14 @@ than that says (I30c)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from berth.contracts.ledger import Decision
 from berth.invariants.observer.decided import Decided, Record
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
-from berth.rules.reservation_resize import growth
+from berth.rules.reservation_resize import growth, growth_asked
 
 PROMISE: Final = "I30c"
 
@@ -19,6 +20,9 @@ def judge_growth(before: Watched, after: Watched, decided: Decided, verdicts: Ve
     if not before.node or not before.is_ours or not before.plan:
         return
     records = decided.by_uid.get(after.uid, {})
+    if after.attempt > before.attempt and not _may_grow(before, after, records):
+        text = f"is withdrawn (attempt {after.attempt}) after it was bound"
+        verdicts.add("I4", after.text, f"{after.text}: {text}")
     if after.plan != before.plan:
         verdicts.judged(PROMISE)
         record = records.get(after.plan)
@@ -38,6 +42,13 @@ def judge_growth(before: Watched, after: Watched, decided: Decided, verdicts: Ve
     if not any(_covers(each, after, decided) for each in following):
         text = f"comes to hold more {', '.join(sorted(more))}, and no decision says so"
         verdicts.add(PROMISE, after.text, f"{after.text}: {text}")
+
+
+def _may_grow(before: Watched, after: Watched, records: Mapping[str, Record]) -> bool:
+    """Whether a growth may have been withdrawn: one was decided, or is asked for, of which the ledger may have been
+    lost."""
+    is_decided = any(each.decision.grows for each in records.values())
+    return is_decided or any(growth_asked(each.annotations, each.amounts) for each in (before, after))
 
 
 def _covers(record: Record, after: Watched, decided: Decided) -> bool:

@@ -59,7 +59,7 @@ class Draft:
             holder = _step(holder, step)
         if isinstance(holder, dict) and last in holder and holder[last] == value:
             return
-        self._owned(tuple(above))[last] = value
+        self._owned(tuple(above), last)[last] = value
 
     def drop(self, path: Path) -> None:
         """Remove a field, if it is there."""
@@ -68,7 +68,7 @@ class Draft:
         for step in above:
             holder = _step(holder, step)
         if isinstance(holder, dict) and last in holder:
-            del self._owned(tuple(above))[last]
+            del self._owned(tuple(above), last)[last]
 
     def replace(self, now: Json) -> None:
         """Another object in place of this one; it may share parts with it."""
@@ -80,18 +80,22 @@ class Draft:
         _compare(self.before, self.now, "", operations)
         return tuple(operations)
 
-    def _owned(self, path: Path) -> Any:
-        self.now = holder = self._copied(self.now)
-        for step in path:
-            part = self._copied(_step(holder, step))
+    def _owned(self, path: Path, last: str | int) -> Any:
+        """The container at a path, one of this draft's own. What cannot have the next step of the way is put aside."""
+        self.now = holder = self._copied(self.now, last if not path else path[0])
+        for step, following in zip(path, (*path[1:], last), strict=True):
+            part = self._copied(_step(holder, step), following)
             holder[step] = part
             holder = part
         return holder
 
-    def _copied(self, value: Any) -> Any:
+    def _copied(self, value: Any, step: str | int) -> Any:
         if id(value) in self._own:
             return value
-        copy: Any = list(value) if isinstance(value, list) else dict(value) if isinstance(value, dict) else {}
+        if isinstance(step, str):
+            copy: Any = dict(value) if isinstance(value, dict) else {}
+        else:
+            copy = list(value)
         self._own[id(copy)] = copy
         return copy
 
