@@ -141,6 +141,18 @@ async def test_what_comes_again_gives_way_to_what_was_done_since() -> None:
     assert [each.annotations["used"] for each in desk.sent] == ["2", "3"]
 
 
+async def test_what_comes_again_takes_no_place_of_what_is_newer_and_waits() -> None:
+    desk = Desk()
+    first, newer = desk.put(numbered(0), sequence=7), desk.put(numbered(2), sequence=9)
+    await asyncio.sleep(0)
+    older = desk.put(numbered(1), sequence=8, comes_again=True)
+    phase = desk.put(replace(FIGURES, status={"phase": "Ended"}), sequence=6, comes_again=True)
+    desk.open.set()
+    assert await asyncio.gather(first, newer, older, phase) == ["done", "done", OVERTAKEN, "done"]
+    assert desk.sent[:2] == [numbered(0), numbered(2)]
+    assert await desk.put(numbered(1), sequence=8, comes_again=True) == OVERTAKEN, "the newest is remembered"
+
+
 async def test_a_failure_lets_the_next_one_begin() -> None:
     desk = Desk()
 

@@ -18,6 +18,9 @@ from berth.contracts.codec import decode
 from berth.contracts.event import PlacementUnschedulable
 from berth.contracts.ledger import Decision
 from berth.contracts.state import PodTemplate, Reservation, Taint
+from berth.placement_solver.core.growths import Growths
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.growing import AT_ONCE
 from berth.testing.builders import pod
 from berth.transaction.claims import Claim, of_reservation
 
@@ -157,6 +160,38 @@ async def test_two_solvers_meet_at_the_account_of_the_node(run: Any, bench: Solv
     await look(bench, 60)
     assert decided(run) is None
     assert told(bench) == ["cannot grow in cpu on node n0: Insufficient cpu"]
+
+
+async def test_those_of_others_take_nobodys_turn(run: Any, bench: SolverBench) -> None:
+    for number in range(AT_ONCE):
+        reserved(run, 0, name=f"a{number}", template=PodTemplate(scheduler="other"))
+    reserved(run, 2000, name="z")
+    await look(bench)
+    assert decided(run, "z") is not None
+
+
+@pytest.mark.parametrize("where", [Growths, Verifier], ids=["plugin", "verifier"])
+async def test_a_plugin_that_raises_at_one_keeps_no_other_from_growing(
+    run: Any, bench: SolverBench, monkeypatch: pytest.MonkeyPatch, where: type[Any]
+) -> None:
+    what = "place" if where is Growths else "check_growth"
+    real = getattr(where, what)
+
+    def raises(self: Any, asked: Any, *others: Any) -> Any:
+        if asked.uid == "uid-bad":
+            raise KeyError("planted")
+        return real(self, asked, *others)
+
+    monkeypatch.setattr(where, what, raises)
+    reserved(run, 1000, name="bad", annotations=resized(cpu="2"))
+    reserved(run, 1000, name="good", annotations=resized(cpu="2"))
+    await look(bench)
+    assert decided(run, "good") is not None
+    assert decided(run, "bad") is None
+    assert [text.startswith("internal error in") for text in told(bench)] == [True]
+    monkeypatch.undo()
+    await look(bench, 60)
+    assert decided(run, "bad") is not None
 
 
 amounts = st.integers(0, 4).map(lambda cores: 1000 * cores)

@@ -67,6 +67,19 @@ async def test_it_is_placed_like_a_pod_and_hands_over_when_its_user_needs_its_pl
     assert metrics.REJECTED_PLANS._value.get() == rejected
 
 
+async def test_the_one_that_is_meant_is_tried_among_many_that_are_alike(run: Any, bench: SolverBench) -> None:
+    run.pod(pod("full").requests(cpu=2000).on("n0"))
+    owners = json.dumps([{"object": {"kind": "Pod", "namespace": "default", "name": "u4"}}])
+    builder = placeholder(ready=False).annotation(names.ANNOTATION_RESERVATION_OWNERS, owners)
+    run.pod(builder)
+    run.pods(user(f"u{number}") for number in range(6))
+    await bench.until_idle()
+    run.pod(builder.set(ready=True))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert nomination(run, "u4") is not None
+
+
 async def test_a_pod_that_must_use_a_reservation_is_served_as_well(run: Any, bench: SolverBench) -> None:
     rejected = metrics.REJECTED_PLANS._value.get()
     run.pod(placeholder(cores=3))

@@ -11,6 +11,7 @@ from berth.placement_solver import metrics
 from berth.placement_solver.core.constraints import node_affinity
 from berth.placement_solver.core.displacers.job import JobPreemption
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
+from berth.placement_solver.core.gatherers.network_topology import NetworkGatherer
 from berth.placement_solver.core.verify import verifier
 from berth.testing.builders import PodBuilder, pod
 
@@ -88,6 +89,19 @@ async def test_a_gang_at_whose_member_a_plugin_raises_waits_whole(
     assert set(bench.placed()) == {"a"}
     assert all("internal error in" in bench.commands.refusals()[f"g-{at}"] for at in range(2))
     assert bench.run.cluster.nodes.free[0, :2].sum() == 7000
+
+
+@pytest.mark.parametrize("optimiser", [None, object()], ids=["greedy", "optimiser"])
+async def test_a_gatherer_that_raises_costs_its_gang_alone(
+    run: Any, monkeypatch: pytest.MonkeyPatch, optimiser: Any
+) -> None:
+    bench = SolverBench(run, preempts=True, optimiser=optimiser)
+    raising(monkeypatch, NetworkGatherer, "jobs")
+    bench.run.pods(sized(f"g-{at}", 1).gang("g", 2) for at in range(2))
+    bench.run.pod(sized("a", 1))
+    await bench.until_idle()
+    assert set(bench.placed()) == {"a"}
+    assert all("internal error in" in bench.commands.refusals()[f"g-{at}"] for at in range(2))
 
 
 @pytest.mark.parametrize("what", ["concerns", "propose"])

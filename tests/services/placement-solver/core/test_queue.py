@@ -374,6 +374,18 @@ def test_whoever_is_ready_is_taken_whatever_happens_to_its_group(steps: list[tup
     assert ready <= taken
 
 
+def test_who_was_not_tried_is_tried_for_nobody() -> None:
+    queue = Queue()
+    for number in range(4):
+        refused(queue, f"p{number}", 1000)
+    for number in range(4, 7):
+        waiting = queue.put(("default", f"p{number}"), pod(f"p{number}").requests(cpu=1000).build(1), "", 0.0, 0, "")
+        queue.take(0.0)
+        queue.hold(waiting, WHY, 0.0)
+    queue.wake(BACKOFF_MAX_S)
+    assert drain(queue, BACKOFF_MAX_S) == ["p0", "p1", "p4", "p5", "p6"]
+
+
 @given(st.integers(1, 40), st.lists(st.integers(0, 12), max_size=4), st.booleans())
 def test_of_those_who_are_alike_as_many_are_tried_as_fit(count: int, freed: list[int], by_class: bool) -> None:
     queue = Queue()

@@ -32,10 +32,11 @@ OVERTAKEN: Final = "overtaken"
 class _Waiting:
     """A command in the line of its object. `event` is set when it may have become the first, or gave way."""
 
-    __slots__ = ("command", "event", "gave_way", "has_begun")
+    __slots__ = ("command", "event", "gave_way", "has_begun", "sequence")
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, sequence: int) -> None:
         self.command = command
+        self.sequence = sequence
         self.event = asyncio.Event()
         self.gave_way = False
         self.has_begun = False
@@ -69,11 +70,14 @@ class Turns:
         if comes_again and done is not None and done[0] > sequence and covers(done[1], command):
             return OVERTAKEN
         line = self._lines.setdefault(at, [])
+        if comes_again and any(each.sequence > sequence and covers(each.command, command) for each in line):
+            return OVERTAKEN
         for other in line:
-            if not other.has_begun and covers(command, other.command):
+            is_newer = comes_again and other.sequence > sequence
+            if not other.has_begun and not is_newer and covers(command, other.command):
                 other.gave_way = True
                 other.event.set()
-        mine = _Waiting(command)
+        mine = _Waiting(command, sequence)
         line.append(mine)
         try:
             if not await self._until_first(mine, line, at):
@@ -83,7 +87,9 @@ class Turns:
                     return OVERTAKEN
                 mine.has_begun = True
                 outcome = await carry_out()
-            self._remember(at, sequence, command)
+            newest = self._done.get(at)
+            if newest is None or newest[0] <= sequence or not comes_again:
+                self._remember(at, sequence, command)
             return outcome
         finally:
             self._leave(at, line, mine)

@@ -18,6 +18,7 @@ from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.mishaps import told
 from berth.placement_solver.readiness import Readiness
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
@@ -59,12 +60,17 @@ class Growing:
     async def look(self) -> None:
         """Try those whose time has come."""
         asking, now = self._cluster.growths.asking, self._clock.monotonic()
-        if not asking or now - self._looked_at < LOOK_EVERY_S:
+        if not (asking or self._pauses) or now - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = now
         self._pauses = {name: pause for name, pause in self._pauses.items() if name in asking}
         self._told = {name: told for name, told in self._told.items() if name in asking}
-        due = [name for name in asking if self._pauses.get(name, (0.0, 0.0))[0] <= now]
+        # Those of other solvers, or that are still growing, take nobody's turn.
+        due = [
+            name
+            for name, each in asking.items()
+            if self._pauses.get(name, (0.0, 0.0))[0] <= now and self._is_its_turn(each)
+        ]
         for name in sorted(due, key=lambda name: (self._pauses.get(name, (0.0, 0.0))[0], name))[:AT_ONCE]:
             if not self._readiness.may_plan():
                 return
@@ -80,12 +86,15 @@ class Growing:
     async def _grow(self, name: Name, reservation: Reservation) -> None:
         cluster = self._cluster
         plan = f"{self._random.getrandbits(96):024x}"
-        claim = cluster.growths.place(reservation, plan)
+        try:
+            claim = cluster.growths.place(reservation, plan)
+            problems = [] if isinstance(claim, Reason) else self._verifier.check_growth(claim)
+        except Exception as error:
+            claim, problems = told(error, reservation=reservation.name).reason, []
         if isinstance(claim, Reason):
             self._pause(name)
             await self._tell(name, reservation, claim)
             return
-        problems = self._verifier.check_growth(claim)
         if problems:
             metrics.REJECTED_PLANS.inc()
             text = "the verifier rejected that a Reservation grows: it is not committed; please report this"

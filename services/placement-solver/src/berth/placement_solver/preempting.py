@@ -69,7 +69,11 @@ class Preempting:
 
     def _displacers(self, refused: Refused) -> list[Displacer]:
         candidates = refused.unit.candidates
-        gathers = bool(candidates) and candidates[0].cls.rules.gathers(refused.unit)
+        try:
+            gathers = bool(candidates) and candidates[0].cls.rules.gathers(refused.unit)
+        except Exception as error:
+            told(error, unit=refused.unit.id)
+            return []
         return [
             each
             for each in self._cluster.displacers
@@ -118,11 +122,11 @@ class Preempting:
         for displacer in displacers:
             try:
                 found = displacer.propose(refused, asking)
+                if isinstance(found, Proposal) and not unit.needed:
+                    found = found._replace(placements=tuple(alone(each) for each in found.placements))
             except Exception as error:
                 found = Nobody(f"preemption: {told(error, displacer.name, unit=unit.id).message}")
             if isinstance(found, Proposal):
-                if not unit.needed:
-                    found = found._replace(placements=tuple(alone(each) for each in found.placements))
                 return found if self._is_agreed(found, plan) else Nobody()
             said, again = said or found.message, again or found.again
         self._forget_what_nobody_could_have(refused, displacers, asking)

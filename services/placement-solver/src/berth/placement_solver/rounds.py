@@ -248,9 +248,14 @@ class Rounds:
     def _asks(self, units: Sequence[Unit], solution: Solution, trial: Trial) -> bool:
         """Whether the optimiser is asked about a batch: it is decided in a later round then."""
         thinking = self._thinking
-        if thinking is None or self._is_optimiser_busy or not is_contended(units, solution):
+        if thinking is None or self._is_optimiser_busy:
             return False
-        return thinking.start(units, solution, trial)
+        try:
+            contended = is_contended(units, solution)
+        except Exception as error:
+            told(error, "optimiser")
+            contended = False
+        return contended and thinking.start(units, solution, trial)
 
     def _improves(self, refused: Refused, found: Proposal) -> bool:
         """Whether the optimiser is asked for a cheaper plan of who leaves: a later round nominates then."""

@@ -149,7 +149,7 @@ class WaitingRules(Holdings):
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
-        by_itself = self.reservations.names_pods
+        by_itself = self.reservations.names_pods or self.placeholders.names_pods
         if self.capacity_came_back:
             self.queue.wake(self.now, each_by_itself=by_itself)
         else:

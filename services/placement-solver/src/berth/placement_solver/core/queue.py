@@ -250,7 +250,8 @@ class Queue:
         self._unwatch(waiting)
         waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
         self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
-        self._twins.rest(waiting)
+        if not waiting.held:  # who was not tried says nothing of those who are alike
+            self._twins.rest(waiting)
         self.rest_until(waiting, now + (FLUSH_S if is_known else RETRY_S))
 
     def _unwatch(self, waiting: Waiting) -> None:
@@ -376,10 +377,6 @@ def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
         return said
     how = (obj.allocate_policy, obj.allocate_once, obj.pre_allocation_mode, obj.pre_allocation_multiple, obj.taints)
     return (*said, obj.owners, obj.labels, *how)
-
-
-def _nominated(obj: Pod | Reservation) -> str:
-    return obj.nominated if isinstance(obj, Pod) else ""
 
 
 def _quota_of(obj: Pod | Reservation) -> str:

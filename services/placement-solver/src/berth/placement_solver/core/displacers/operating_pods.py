@@ -18,6 +18,7 @@ class Placeholders:
         self._uids: dict[Name, str] = {}
         self._able: set[str] = set()
         self._index = OwnerIndex()
+        self._naming: set[str] = set()
 
     def reset(self) -> None:
         """The view starts over."""
@@ -25,6 +26,12 @@ class Placeholders:
         self._uids.clear()
         self._able.clear()
         self._index.clear()
+        self._naming.clear()
+
+    @property
+    def names_pods(self) -> bool:
+        """Some of them is meant for a pod by itself, and not for all that are like it."""
+        return bool(self._naming)
 
     def see(self, name: Name, pod: Pod | None) -> bool:
         """A pod is shown, or with None gone; whether it has come to be able to hand over."""
@@ -33,12 +40,16 @@ class Placeholders:
         if old is not None:
             self._index.remove(old)
             self._able.discard(old)
+            self._naming.discard(old)
             del self._names[old]
         if pod is None or not pod.node or not is_placeholder(pod.template.labels):
             return False
         self._uids[name] = pod.uid
         self._names[pod.uid] = name
-        self._index.add(pod.uid, placeholder_of(pod).capacity.owners)
+        owners = placeholder_of(pod).capacity.owners
+        self._index.add(pod.uid, owners)
+        if any(owner.object is not None for owner in owners):
+            self._naming.add(pod.uid)
         if not pod.ready or pod.deleting:
             return False
         self._able.add(pod.uid)
