@@ -103,6 +103,7 @@ class Enforcer:
         if strategy is None:
             return NO_STRATEGY
         if sample.driver is None:
+            known.asks = []
             return NO_KUBELET
         known.uids = tuple(each.uid for each in sample.pods)
         with self._lock:
@@ -134,7 +135,10 @@ class Enforcer:
         known = self._known
         if self._asking is None:
             self._asking = Asking(snapshot.now_s)
-        known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        try:
+            known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        except Exception as error:  # nobody leaves for what nobody has thought of, and pods are held all the same
+            known.asks, problem = [], Problem(field=EVICTIONS, message=f"{type(error).__name__}: {error}"[:200])
         known.standing = {**known.standing, EVICTIONS: _asked(known.asks)}
         if problem is not None:
             known.refused = (*known.refused, problem)
