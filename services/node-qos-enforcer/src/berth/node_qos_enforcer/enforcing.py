@@ -39,7 +39,7 @@ from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.predicting import Predicting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.snapshots import snapshot_of
+from berth.node_qos_enforcer.snapshots import GroupsBelow, snapshot_of
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
 
@@ -74,6 +74,7 @@ class Enforcer:
         self._round = strategies if strategies is not None else Round(STRATEGIES)
         self._doers = doers if doers is not None else Doers()
         self._disks = disks
+        self._groups = GroupsBelow()
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -161,7 +162,7 @@ class Enforcer:
         measured = self._meter.measure(
             sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
         )
-        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s)
+        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s, self._groups)
 
     def _decide(self, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
         known = self._known

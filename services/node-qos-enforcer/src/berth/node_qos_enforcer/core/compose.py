@@ -44,6 +44,8 @@ class Composed(NamedTuple):
     def apart(self, knobs: frozenset[str]) -> tuple[Mapping[Ref, str], Composed]:
         """What is wanted of these knobs, and the rest."""
         mine = {ref: value for ref, value in self.values.items() if ref.knob in knobs}
+        if not mine:
+            return mine, self
         return mine, self._replace(values={ref: value for ref, value in self.values.items() if ref not in mine})
 
 

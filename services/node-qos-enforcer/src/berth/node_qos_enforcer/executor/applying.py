@@ -27,6 +27,8 @@ from berth.node_qos_enforcer.files import Unreadable
 
 CHECK_ROUNDS: Final = 10
 """A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
+LACKING_ROUNDS: Final = 60
+"""A file that the kernel does not have is looked for once in so many."""
 FORGET_ROUNDS: Final = 600
 """After so many rounds the paths of files that are gone are forgotten."""
 CLASS_DEPTH: Final = 1
@@ -162,18 +164,24 @@ class Applier:
                 paths[place.path] = ref
         before, settled = self._settled, dict[Ref, str]()
         missing: set[Ref] = set()
-        places, turn = self._places_in(layout), self._rounds % CHECK_ROUNDS
+        places, turn, lacking_turn = (
+            self._places_in(layout),
+            self._rounds % CHECK_ROUNDS,
+            self._rounds % LACKING_ROUNDS,
+        )
         for ref, value in wanted.values.items():
             place = places[ref] if ref in places else self.place(layout, ref)
             if place is None:
                 lacking.add(ref.knob)
                 continue
             paths[place.path] = ref
-            if place.turn is not None and place.turn != turn and before.get(ref) == value:
-                settled[ref] = value
-                if ref in self._lacking:
-                    missing.add(ref)
-                continue
+            if place.turn is not None and before.get(ref) == value:
+                is_lacking = ref in self._lacking
+                if place.turn != (lacking_turn if is_lacking else turn):
+                    settled[ref] = value
+                    if is_lacking:
+                        missing.add(ref)
+                    continue
             knob = self._knobs[ref.knob]
             refused = problem_of(knob, value)
             if refused is not None:
