@@ -13,7 +13,16 @@ from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.compose import Composed
 from berth.node_qos_enforcer.core.contests import LEFT_S
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
-from berth.node_qos_enforcer.core.strategies.knobs import CPU_BURST, CPU_QUOTA, CPUSET, MEMORY_MIN, Knob, by_name
+from berth.node_qos_enforcer.core.strategies.knobs import (
+    CPU_BURST,
+    CPU_IDLE,
+    CPU_QUOTA,
+    CPU_SHARES,
+    CPUSET,
+    MEMORY_MIN,
+    Knob,
+    by_name,
+)
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
@@ -367,3 +376,37 @@ def test_killed_between_any_two_writes(busy, tmp_path):
         if not died:
             break
     assert 5 < writes < 199
+
+
+class ForgetsWeights(Executor):
+    """As the kernel does: a group that is idle takes no weight, and has the usual one once it is idle no more."""
+
+    def _put(self, path, text):
+        group, _, file = path.rpartition("/")
+        weight = next(each for each in ("cpu.weight", "cpu.shares") if (self.tree.root / group / each).exists())
+        idle = (self.tree.root / group / "cpu.idle").read_text().strip()
+        if file == weight and idle == "1":
+            raise OSError(errno.EINVAL, "the group is idle")
+        super()._put(path, text)
+        if file == "cpu.idle" and text != idle:
+            usual = "100\n" if weight == "cpu.weight" else "1024\n"
+            (self.tree.root / group / weight).write_text("0\n" if text == "1" else usual)
+
+
+@pytest.mark.parametrize("way", ["undo", "stops", "zero"])
+def test_a_group_that_was_idle_has_its_weight_back(busy, tmp_path, way):
+    node = Node(busy, tmp_path / "journal", executor=ForgetsWeights)
+    top, *_ = best_effort(node)
+    folder = root_of(busy) / node.layout.cpu.path(top)
+    weight = folder / ("cpu.weight" if node.layout.cpu.version == 2 else "cpu.shares")
+    weight.write_text("2\n")
+    (folder / "cpu.idle").write_text("0\n")
+    before = texts(busy)
+    for _ in range(2):
+        assert node.apply({Ref(top, CPU_IDLE): "1"}, kept=[Ref(top, CPU_SHARES)]).problems == ()
+        assert weight.read_text() == "0\n"
+    if way == "undo":
+        assert give_back(node.executor) == ()
+    else:
+        assert node.apply({Ref(top, CPU_IDLE): "0"} if way == "zero" else {}).problems == ()
+    assert texts(busy) == before

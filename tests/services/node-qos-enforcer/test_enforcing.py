@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.contracts.slo import CpuSuppress, NodeSLO
+from berth.contracts.slo import CpuSuppress, NodePod, NodeSLO
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
@@ -13,6 +13,7 @@ from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import take_sample
 from berth.node_qos_enforcer.views import KnownNode
+from berth.rules.node_evictions.thresholds import SECTION
 
 HOLD = Strategy(enabled=True, policy="cfsQuota", threshold_percent=50)
 
@@ -24,6 +25,7 @@ class Bench:
         self.machine = machine
         machine.kubelet()
         self.services_s = 0.0
+        self.told: dict[str, NodePod] = {}
         self.known = KnownNode("n")
         applier = Applier(Executor(DiskTree(machine.root / "sys/fs/cgroup")))
         self.enforcer = Enforcer(applier, Meter("n", max_gap_s=5), self.known)
@@ -35,7 +37,7 @@ class Bench:
         self.machine.node(ticks=1_000 + int(self.services_s * 100))
         self.machine.pod("ls", "Burstable", cpu_ns=int(self.services_s * 1e9), memory=0)
         sample = take_sample(self.machine.trees, monotonic=self.machine.clock)
-        return self.enforcer.step(sample, now=self.machine.monotonic, now_s=self.machine.monotonic)
+        return self.enforcer.step(sample, now=self.machine.monotonic, now_s=self.machine.monotonic, told=self.told)
 
     def hold(self, strategy: Strategy) -> None:
         """The node's strategy, as the bus tells it."""
@@ -125,3 +127,21 @@ def test_a_round_that_is_late_writes_nothing_after_the_end(bench):
     assert bench.enforcer.end() == ()
     bench.round(service_cores=2.0)
     assert bench.quota_us == -1
+
+
+def test_evictions_that_cannot_be_decided_stop_nothing_else(bench):
+    bench.hold(HOLD)
+    beyond = {
+        "cpuAllocatableEvictThresholdPercent": 10**400,
+        "cpuAllocatableEvictLowerPercent": 1,
+        "allocatableEvictPriorityThreshold": 5_999,
+    }
+    spec = bench.known.strategies.spec
+    bench.known.strategies.spec = {**spec, SECTION: {**spec[SECTION], **beyond}}
+    bench.known.view.allocatable = {"kubernetes.io/batch-cpu": 1_000}
+    told = NodePod(node="n", uid="ls", namespace="d", name="ls", priority=5_500, priority_class="koord-batch")
+    bench.told = {"ls": told}
+    bench.round()
+    bench.round()
+    assert bench.quota_us == 400_000
+    assert [each.field for each in bench.known.refused] == ["evictions"]

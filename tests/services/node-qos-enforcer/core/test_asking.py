@@ -33,6 +33,9 @@ class Bench:
         self.memory: dict[str, int] = {}
         self.cores: dict[str, float] = {}
         self.others = 30 * GIB
+        self.busy: float | None = 10.0
+        """Cores that others use; None: the node's use is not known."""
+        self.unmeasured: set[str] = set()
 
     def pod(self, uid, memory, *, cores=1.0, priority=5_500, **fields):
         requests = {BATCH_CPU: 10_000, BATCH_MEMORY: memory * GIB}
@@ -45,10 +48,10 @@ class Bench:
     def look(self, after_s=1.0):
         self.now_s += after_s
         usage = Usage(
-            sum(self.cores.values()) + 10.0,
+            None if self.busy is None else sum(self.cores.values()) + self.busy,
             dict(self.cores),
             sum(self.memory.values()) + self.others,
-            dict(self.memory),
+            {uid: used for uid, used in self.memory.items() if uid not in self.unmeasured},
         )
         snapshot = Snapshot(NODE, tuple(Pod(uid) for uid in self.memory), usage, now_s=self.now_s)
         asks, self.problem = self.asking.decide(snapshot, self.spec, self.told, int(self.now_s * 1000))
@@ -194,3 +197,49 @@ def test_a_pod_that_slo_does_not_know_is_nobodys_victim():
     bench.others = 60 * GIB
     del bench.told["a"]
     assert bench.look() == []
+
+
+HOT = {"cpuEvictThresholdPercent": 80, "cpuEvictLowerPercent": 70, "evictEnabledPriorityThreshold": 5_999}
+MAY_LEAVE = {LABEL_QOS: "BE", "koordinator.sh/eviction-enabled": "true"}
+
+
+def test_a_look_without_the_use_of_the_node_asks_for_nobody():
+    bench = Bench(**HOT)
+    for uid in "abcd":
+        bench.pod(uid, 1, cores=5.0, labels=MAY_LEAVE)
+    bench.busy = 70.0
+    assert bench.look() == ["a", "b", "c", "d"]
+    for uid in "abcd":
+        bench.answer(uid, "granted")
+        bench.leave(uid)
+    bench.pod("e", 1, cores=5.0, labels=MAY_LEAVE)
+    bench.busy = None
+    for _ in range(3):
+        assert bench.look(REST_S[CPU]) == [], "what was measured long ago is no need of today"
+
+
+def test_who_has_left_is_not_made_up_for_while_the_average_still_knows_it():
+    bench = Bench(**HOT, cpuEvictTimeWindowSeconds=300)
+    for uid in "ab":
+        bench.pod(uid, 1, cores=25.0, labels=MAY_LEAVE)
+    bench.busy = 40.0
+    found = [bench.look() for _ in range(150)]
+    assert found[-1] == ["a"]
+    bench.answer("a", "granted")
+    bench.leave("a")
+    assert {uid for _ in range(100) for uid in bench.look()} == set()
+
+
+def test_who_would_leave_in_vain_stays():
+    bench = Bench(cpuEvictBESatisfactionLowerPercent=60, cpuEvictBESatisfactionUpperPercent=80)
+    for uid in "abcdwxyz":
+        bench.pod(uid, 1, cores=5.0, priority=5_500 if uid < "w" else 5_000)
+        if uid >= "w":
+            bench.told[uid] = replace(bench.told[uid], requests={})
+    assert bench.look() == ["a", "b"], "others of lower priority have asked for nothing"
+    bench = Bench()
+    bench.others = 60 * GIB
+    for uid in "ab":
+        bench.pod(uid, 15)
+    bench.unmeasured = {"a", "b"}
+    assert bench.look() == [], "nobody knows what it would help"

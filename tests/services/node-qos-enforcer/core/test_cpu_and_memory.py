@@ -13,6 +13,7 @@ from berth.node_qos_enforcer.core.inside.running import ContainerNow, PodNow
 from berth.node_qos_enforcer.core.inside.seen import Limits, PodSeen
 from berth.node_qos_enforcer.core.laws.cpu_burst import ANNOTATION as BURST
 from berth.node_qos_enforcer.core.laws.memory import ANNOTATION as MEMORY_QOS
+from berth.node_qos_enforcer.core.laws.memory import Protected, class_values
 from berth.node_qos_enforcer.core.node_facts import NodeFacts
 from berth.node_qos_enforcer.core.pods import Found, pods_of
 from berth.node_qos_enforcer.core.strategies.batch_limits import BATCH_LIMITS
@@ -20,7 +21,9 @@ from berth.node_qos_enforcer.core.strategies.cpu_burst import CPU_BURST_STRATEGY
 from berth.node_qos_enforcer.core.strategies.cpu_normalization import CPU_NORMALIZATION
 from berth.node_qos_enforcer.core.strategies.knobs import (
     CPU_BURST,
+    CPU_IDLE,
     CPU_QUOTA,
+    CPU_SHARES,
     CPU_STAT,
     CPU_USAGE,
     QUOTA_BURST,
@@ -160,6 +163,17 @@ class TestQuotas:
         assert composed.values == {Ref("g", "cpu.idle"): "1"}
         assert "two strategies" in composed.problems[0].message
 
+    @pytest.mark.parametrize("first", [CPU_IDLE, CPU_SHARES])
+    def test_a_group_that_is_idle_keeps_its_weight(self, first):
+        wanted = sorted(
+            [Wanted("g", CPU_IDLE, "1"), Wanted("g", CPU_SHARES, "512")], key=lambda each: each.knob != first
+        )
+        composed = compose(Snapshot(NODE), wanted)
+        assert composed.values == {Ref("g", CPU_IDLE): "1"}
+        assert composed.kept == {Ref("g", CPU_SHARES)}
+        composed = compose(Snapshot(NODE), [Wanted("g", CPU_IDLE, "0"), Wanted("g", CPU_SHARES, "512")])
+        assert composed.values == {Ref("g", CPU_IDLE): "0", Ref("g", CPU_SHARES): "512"}
+
     def test_what_is_asked_for_now(self):
         look = Snapshot(NODE, (pod(container(milli=3_000)),))
         assert asked(look, Ref("g/c", CPU_QUOTA)) == asked(look, Ref("g", CPU_QUOTA)) == "300000"
@@ -262,6 +276,47 @@ class TestRound:
             assert len(answer.reports) == problems
         assert rounds.decide(Snapshot(NODE), {"on": False}).wanted == ()
 
+    @pytest.mark.parametrize("where", ["is_on", "reads", "decide"])
+    @pytest.mark.parametrize("error", [AttributeError("x"), RecursionError("x"), AssertionError("x")])
+    def test_one_that_fails_stops_no_other(self, where, error):
+        def fails(*_):
+            raise error
+
+        parts = {"decide": lambda *_: Decided(), "is_on": lambda _: True, "reads": lambda *_: ()} | {where: fails}
+        bad = Strategy("bad", "enforce", needs=Needs(knobs=("b",)), **parts)
+        good = Strategy(
+            "good",
+            "enforce",
+            lambda *_: Decided((Wanted("g", "k", "1"),)),
+            lambda _: True,
+            reads=lambda *_: (Ref("g", "k"),),
+        )
+        rounds = Round((bad, good))
+        assert list(rounds.reads(Snapshot(NODE), {})) == [Ref("g", "k")]
+        answer = rounds.decide(Snapshot(NODE), {})
+        assert answer.wanted == (Wanted("g", "k", "1"),)
+        if where != "reads":
+            assert [each.field for each in answer.reports] == ["strategies.bad"]
+            assert answer.undecided == {"b"}, "it may have decided in a former life"
+
+    def test_one_that_is_steady_is_asked_when_something_has_changed(self):
+        asked_for = []
+
+        def decide(snapshot, spec, memory):
+            asked_for.append(snapshot.now_s)
+            return Decided((Wanted("g", "k", str(len(asked_for))),))
+
+        rounds = Round((Strategy("s", "enforce", decide, lambda spec: spec.get("on", True), is_steady=True),))
+        look = Snapshot(NODE, (pod(container()),))
+        same = (look, {}), (look._replace(now_s=1.0, usage=Usage(1.0)), {})
+        other_pod = look._replace(now_s=2.0, pods=(pod(container(milli=7)),))
+        other_node = other_pod._replace(now_s=3.0, node=NODE._replace(allocatable={}))
+        for snapshot, spec in (*same, (other_pod, {}), (other_node, {}), (other_node, {"a": 1})):
+            found = rounds.decide(snapshot, spec).wanted
+        assert asked_for == [0.0, 2.0, 3.0, 3.0]
+        assert found == (Wanted("g", "k", "4"),)
+        assert rounds.decide(other_node, {"on": False}).wanted == ()
+
     def test_who_has_never_decided_has_nothing_undone(self):
         rounds = Round(
             (Strategy("s", "enforce", lambda *_: Decided(skipped="x"), lambda _: True, Needs(knobs=("k",))),)
@@ -294,3 +349,20 @@ def test_pods_are_put_together_from_all_who_know_something():
     assert (main.limits, main.is_sized, main.is_pinned) == ({CPU: 500}, False, True)
     assert (side.limits, side.is_sized) == ({MEMORY: GIB}, True)
     assert isinstance(seen.status, Problem) is False
+
+
+def test_a_pod_that_says_too_much_is_no_harm_to_others():
+    greedy = pod(container(), annotations={BURST: '{"policy":"auto","cpuBurstPercent":' + "9" * 400 + "}"})
+    found = CPU_BURST_STRATEGY.decide(Snapshot(NODE, (greedy,)), effective({}), CPU_BURST_STRATEGY.memory)
+    assert found.wanted == ()
+    less = Protected("Burstable", GIB, {"minLimitPercent": -100_000})
+    assert class_values([less, Protected("Burstable", GIB, {"minLimitPercent": 50})])["Burstable"] == {
+        "memory.min": GIB // 2
+    }
+
+
+def test_a_section_of_the_wrong_kind_is_not_there():
+    spec = effective({"resourceQOSStrategy": {"systemClass": "x", "lsClass": 3}})
+    node = NODE._replace(allocatable={MEMORY: GIB})
+    found = MEMORY_QOS_STRATEGY.decide(Snapshot(node, (pod(container(), qos="SYSTEM"),)), spec, None)
+    assert found.wanted == ()

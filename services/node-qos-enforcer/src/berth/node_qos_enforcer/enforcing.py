@@ -39,7 +39,7 @@ from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.predicting import Predicting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.snapshots import snapshot_of
+from berth.node_qos_enforcer.snapshots import GroupsBelow, snapshot_of
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
 
@@ -74,6 +74,7 @@ class Enforcer:
         self._round = strategies if strategies is not None else Round(STRATEGIES)
         self._doers = doers if doers is not None else Doers()
         self._disks = disks
+        self._groups = GroupsBelow()
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -103,6 +104,7 @@ class Enforcer:
         if strategy is None:
             return NO_STRATEGY
         if sample.driver is None:
+            known.asks = []
             return NO_KUBELET
         known.uids = tuple(each.uid for each in sample.pods)
         with self._lock:
@@ -134,7 +136,10 @@ class Enforcer:
         known = self._known
         if self._asking is None:
             self._asking = Asking(snapshot.now_s)
-        known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        try:
+            known.asks, problem = self._asking.decide(snapshot, spec, told, int(now * 1000))
+        except Exception as error:  # nobody leaves for what nobody has thought of, and pods are held all the same
+            known.asks, problem = [], Problem(field=EVICTIONS, message=f"{type(error).__name__}: {error}"[:200])
         known.standing = {**known.standing, EVICTIONS: _asked(known.asks)}
         if problem is not None:
             known.refused = (*known.refused, problem)
@@ -157,7 +162,7 @@ class Enforcer:
         measured = self._meter.measure(
             sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
         )
-        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s)
+        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s, self._groups)
 
     def _decide(self, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
         known = self._known

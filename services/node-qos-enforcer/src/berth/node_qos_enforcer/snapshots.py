@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
@@ -17,6 +18,32 @@ from berth.node_qos_enforcer.executor.undoing import groups_below
 from berth.node_qos_enforcer.files import FileTree, Unreadable
 from berth.node_qos_enforcer.views import KnownNode
 
+LIST_ROUNDS: Final = 10
+"""The groups below that of a pod of which nothing is news are listed once in so many looks."""
+
+
+class GroupsBelow:
+    """The groups below those of pods, as they were listed last."""
+
+    def __init__(self) -> None:
+        """Nothing was listed."""
+        self._known: dict[str, tuple[PodNow, tuple[str, ...]]] = {}
+        self._looks = 0
+
+    def begin(self, uids: Iterable[str]) -> None:
+        """A look begins; of other pods nothing is kept."""
+        self._looks += 1
+        for gone in self._known.keys() - set(uids):
+            del self._known[gone]
+
+    def of(self, tree: FileTree, path: str, uid: str, now: PodNow) -> tuple[str, ...]:
+        """Their names, listed anew while there is not one for each container and the sandbox. Blocking."""
+        known = self._known.get(uid)
+        is_turn = sum(uid.encode()) % LIST_ROUNDS == self._looks % LIST_ROUNDS
+        if known is None or is_turn or known[0] != now or len(known[1]) <= len(now.containers):
+            known = self._known[uid] = (now, tuple(tree.directories(path)))
+        return known[1]
+
 
 def snapshot_of(
     tree: FileTree,
@@ -26,6 +53,7 @@ def snapshot_of(
     runtime: Mapping[str, PodNow],
     told: Mapping[str, NodePod],
     now_s: float,
+    groups: GroupsBelow,
 ) -> Snapshot:
     """Put together one look. Blocking: the folders of pods are listed.
 
@@ -37,6 +65,7 @@ def snapshot_of(
         runtime: pods as the container runtime has them, by uid.
         told: the same as SLO has them.
         now_s: monotonic.
+        groups: what was listed at the looks before.
     """
     layout = cgroups.detect_layout(tree)
     driver = sample.driver
@@ -68,10 +97,12 @@ def snapshot_of(
         return Snapshot(node, usage=usage, now_s=now_s)
     where = layout.cpu or layout.cpuacct or layout.memory
     found = []
+    groups.begin(runtime)
     for each in sample.pods:
         group = pod_dir(driver, each.kube_qos, each.uid)
         # Containers are known by the runtime alone: without it nobody needs the names of their groups.
-        below = tuple(tree.directories(where.path(group))) if where is not None and each.uid in runtime else ()
+        now = runtime.get(each.uid)
+        below = () if where is None or now is None else groups.of(tree, where.path(group), each.uid, now)
         found.append(Found(each.uid, each.kube_qos, below))
     return Snapshot(node, pods_of(driver, found, runtime, told), usage, now_s=now_s)
 

@@ -19,7 +19,9 @@ from berth.node_qos_enforcer.core.knob_texts import MAX
 from berth.node_qos_enforcer.core.laws.cpu_burst import pod_quota
 from berth.node_qos_enforcer.core.laws.cpu_values import milli_to_quota_us
 from berth.node_qos_enforcer.core.strategies.knobs import (
+    CPU_IDLE,
     CPU_QUOTA,
+    CPU_SHARES,
     CPUSET,
     MEMORY_MAX,
     QUOTA_BURST,
@@ -42,6 +44,8 @@ class Composed(NamedTuple):
     def apart(self, knobs: frozenset[str]) -> tuple[Mapping[Ref, str], Composed]:
         """What is wanted of these knobs, and the rest."""
         mine = {ref: value for ref, value in self.values.items() if ref.knob in knobs}
+        if not mine:
+            return mine, self
         return mine, self._replace(values={ref: value for ref, value in self.values.items() if ref not in mine})
 
 
@@ -53,23 +57,35 @@ class Quota(NamedTuple):
 
 
 def compose(snapshot: Snapshot, wanted: Iterable[Wanted]) -> Composed:
-    """Put together what strategies want; of two values for one file the first counts."""
+    """Put together what strategies want; of two values for one file the first counts.
+
+    A group that is idle has no weight of its own: the kernel refuses one until it is idle no more.
+    """
     values: dict[Ref, str] = {}
     parts: dict[Ref, str] = {}
     kept: set[Ref] = set()
+    idle: list[Ref] = []
     problems: list[Problem] = []
-    for each in wanted:
-        if each.value is KEEP:
-            kept.add(each.ref)
+    for group, knob, value, key in wanted:
+        ref = Ref(group, knob, key)
+        if value is KEEP:
+            kept.add(ref)
             continue
-        into = parts if each.knob in _PARTS else values
-        if into.setdefault(each.ref, each.value) != each.value:
-            field = f"{each.group}/{each.knob}"
-            problems.append(Problem(field=field, message=f"two strategies want it; {each.value[:60]} does not count"))
+        if knob == CPU_IDLE:
+            idle.append(ref)
+        into = parts if knob in _PARTS else values
+        if into.setdefault(ref, value) != value:
+            message = f"two strategies want it; {value[:60]} does not count"
+            problems.append(Problem(field=f"{group}/{knob}", message=message))
     if parts:
         for pod in snapshot.pods:
             values |= _quotas(pod, parts)
         kept |= {Ref(each.group, CPU_QUOTA) for each in kept if each.knob in _PARTS}
+    for ref in idle:
+        if values[ref] == "1":
+            shares = Ref(ref.group, CPU_SHARES)
+            values.pop(shares, None)
+            kept.add(shares)
     return Composed(values, frozenset(kept - values.keys()), tuple(problems))
 
 

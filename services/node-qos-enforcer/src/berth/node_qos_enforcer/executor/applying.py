@@ -20,13 +20,15 @@ from berth.node_qos_enforcer.core.journal import Kept
 from berth.node_qos_enforcer.core.knob_texts import problem_of
 from berth.node_qos_enforcer.core.levels import Change, Step, steps
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, Knob
+from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
 from berth.node_qos_enforcer.files import Unreadable
 
 CHECK_ROUNDS: Final = 10
 """A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
+LACKING_ROUNDS: Final = 60
+"""A file that the kernel does not have is looked for once in so many."""
 FORGET_ROUNDS: Final = 600
 """After so many rounds the paths of files that are gone are forgotten."""
 CLASS_DEPTH: Final = 1
@@ -93,14 +95,18 @@ class Applier:
 
     def place(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
         """Where a file is; None: this machine has none of this kind."""
-        if self._layout != layout:
-            self._layout, self._places = layout, {}
-        if ref not in self._places:
+        places = self._places_in(layout)
+        if ref not in places:
             found = self._find(layout, ref)
             if found is not None and ref.group.count("/") > CLASS_DEPTH:
                 found = found._replace(turn=crc32(ref.group.encode()) % CHECK_ROUNDS)
-            self._places[ref] = found
-        return self._places[ref]
+            places[ref] = found
+        return places[ref]
+
+    def _places_in(self, layout: cgroups.Layout) -> dict[Ref, Place | None]:
+        if self._layout != layout:
+            self._layout, self._places = layout, {}
+        return self._places
 
     def _find(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
         knob = self._knobs[ref.knob]
@@ -156,19 +162,26 @@ class Applier:
         for ref in wanted.kept:
             if (place := self.place(layout, ref)) is not None:
                 paths[place.path] = ref
-        settled: dict[Ref, str] = {}
+        before, settled = self._settled, dict[Ref, str]()
         missing: set[Ref] = set()
+        places, turn, lacking_turn = (
+            self._places_in(layout),
+            self._rounds % CHECK_ROUNDS,
+            self._rounds % LACKING_ROUNDS,
+        )
         for ref, value in wanted.values.items():
-            place = self.place(layout, ref)
+            place = places[ref] if ref in places else self.place(layout, ref)
             if place is None:
                 lacking.add(ref.knob)
                 continue
             paths[place.path] = ref
-            if self._settled.get(ref) == value and not self._is_turn(place):
-                settled[ref] = value
-                if ref in self._lacking:
-                    missing.add(ref)
-                continue
+            if place.turn is not None and before.get(ref) == value:
+                is_lacking = ref in self._lacking
+                if place.turn != (lacking_turn if is_lacking else turn):
+                    settled[ref] = value
+                    if is_lacking:
+                        missing.add(ref)
+                    continue
             knob = self._knobs[ref.knob]
             refused = problem_of(knob, value)
             if refused is not None:
@@ -192,14 +205,15 @@ class Applier:
                 problems.append(Problem(field=place.path, message=str(error)[:300]))
                 continue
             changes.append(change)
+            if ref.knob == CPU_IDLE and (weight := self.place(layout, Ref(ref.group, CPU_SHARES))) is not None:
+                # The kernel forgets the weight of a group that is idle, and gives it the usual one after that. It is in
+                # the journal before the switch, so that it is given back after it.
+                firsts.append(First(weight.path, CPU_SHARES))
             if knob.kind != "ids":
                 firsts.append(_first(change))
         self._settled, self._lacking = settled, missing
         lacking |= {ref.knob for ref in missing}
         return changes, firsts, paths
-
-    def _is_turn(self, place: Place) -> bool:
-        return place.turn is None or self._rounds % CHECK_ROUNDS == place.turn
 
     def _change(self, ref: Ref, knob: Knob, place: Place, value: str) -> Change | None:
         """What there is and what is wanted; None: there is no such file."""

@@ -60,9 +60,14 @@ def needs_of(look: Look, resource: str) -> list[Need]:
         release = {name: amount for name, amount in wanted.release.items() if amount > 0}
         if not release:
             continue
-        chosen = victims_of(feature, look.thresholds, look.victims)
         counts = {each.uid: _counts(feature, each) for each in look.victims}
-        task = Task(feature.accumulator, release, [each.uid for each in chosen], counts, feature.name)
+        # Who releases nothing of it, or was not measured, would leave in vain, and the next one after it.
+        chosen = [
+            each.uid
+            for each in victims_of(feature, look.thresholds, look.victims)
+            if any((counts[each.uid] or {}).get(name, 0) > 0 for name in release)
+        ]
+        task = Task(feature.accumulator, release, chosen, counts, feature.name)
         found.append(Need(feature, task, wanted.inputs, wanted.message))
     return found
 
@@ -109,7 +114,7 @@ def _by_allocatable(feature: Feature, look: Look) -> _Wanted:
 def _by_satisfaction(feature: Feature, look: Look) -> _Wanted:
     said = look.thresholds
     lower, upper = said.cpu_evict_be_satisfaction_lower_percent, said.cpu_evict_be_satisfaction_upper_percent
-    if lower is None or upper is None or not look.samples:
+    if lower is None or upper is None or not _is_fresh(look):
         return NOTHING
     rule = Satisfaction(
         lower,
@@ -145,11 +150,17 @@ def _counts(feature: Feature, victim: Victim) -> Amounts | None:
 
 
 def _average(look: Look) -> int | None:
-    """CPU of the node over the window; None where less than a third of it was measured."""
+    """CPU of the node over the window, but no more than now: who has just left is in the average still. None where
+    less than a third of it was measured, or nothing now."""
     window_s = max(float(look.thresholds.cpu_evict_time_window_seconds or 0), INTERVAL_S)
-    if not look.samples or len(look.samples) * INTERVAL_S < window_s / SAMPLED_MIN:
+    if not _is_fresh(look) or len(look.samples) * INTERVAL_S < window_s / SAMPLED_MIN:
         return None
-    return int(sum(milli for _, milli, _ in look.samples) / len(look.samples))
+    return int(min(sum(milli for _, milli, _ in look.samples) / len(look.samples), look.samples[-1][1]))
+
+
+def _is_fresh(look: Look) -> bool:
+    """Whether this very look has a sample: an older one is nobody's need."""
+    return bool(look.samples) and look.samples[-1][0] == look.snapshot.now_s
 
 
 def _mean(samples: Sequence[BestEffort]) -> BestEffort:

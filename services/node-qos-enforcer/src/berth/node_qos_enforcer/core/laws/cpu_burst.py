@@ -7,9 +7,10 @@ its limit; it loses a fifth each round while they are busy, or once it has used 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from berth.node_qos_enforcer.core.knob_texts import PERIOD_US
 
@@ -29,11 +30,14 @@ _NEVER_BURSTS: Final = frozenset({"LSE", "LSR", "BE"})
 _LEAVE_POOL: Final = frozenset({"LSE", "LSR"})
 
 
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class _Annotated(msgspec.Struct, frozen=True, rename="camel"):
     policy: str | None = None
-    cpu_burst_percent: int | None = None
-    cfs_quota_burst_percent: int | None = None
-    cfs_quota_burst_period_seconds: int | None = None
+    cpu_burst_percent: _Int64 | None = None
+    cfs_quota_burst_percent: _Int64 | None = None
+    cfs_quota_burst_period_seconds: _Int64 | None = None
 
 
 def merged(node: Mapping[str, Any] | None, annotation: str | None) -> dict[str, Any]:

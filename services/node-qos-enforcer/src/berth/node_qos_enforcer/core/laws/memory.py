@@ -99,12 +99,13 @@ class Protected(NamedTuple):
 
 
 def class_values(pods: Sequence[Protected]) -> dict[str, dict[str, int]]:
-    """What is protected of the groups of Kubernetes QoS classes; that of Guaranteed is the root, so the sum of all."""
+    """What is protected of the groups of Kubernetes QoS classes; that of Guaranteed is the root, so the sum of all. A
+    pod that says less than nothing takes nothing from the others."""
     found: dict[str, dict[str, int]] = {"Guaranteed": {}, "Burstable": {}, "BestEffort": {}}
     for pod in pods:
         for file, amount in _protected(pod.config, pod.request).items():
             for qos in {"Guaranteed", pod.kube_qos}:
-                found[qos][file] = found[qos].get(file, 0) + amount
+                found[qos][file] = found[qos].get(file, 0) + max(amount, 0)
     return found
 
 

@@ -68,5 +68,10 @@ def _text(amount: int) -> str:
 
 
 BATCH_LIMITS: Final = Strategy(
-    "batch-limits", "enforce", decide, lambda _: True, needs=Needs(knobs=(CPU_QUOTA, CPU_SHARES, MEMORY_MAX))
+    "batch-limits",
+    "enforce",
+    decide,
+    lambda _: True,
+    needs=Needs(knobs=(CPU_QUOTA, CPU_SHARES, MEMORY_MAX)),
+    is_steady=True,
 )

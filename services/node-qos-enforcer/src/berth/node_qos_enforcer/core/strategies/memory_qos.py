@@ -18,7 +18,7 @@ from berth.node_qos_enforcer.core.knob_texts import MAX
 from berth.node_qos_enforcer.core.laws import memory as law
 from berth.node_qos_enforcer.core.laws.batch import Sizes, read_spec
 from berth.node_qos_enforcer.core.strategies.knobs import MEMORY_QOS
-from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS, QOS
+from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS
 from berth.node_qos_enforcer.core.strategies.seam import (
     Container,
     Decided,
@@ -29,6 +29,7 @@ from berth.node_qos_enforcer.core.strategies.seam import (
     Strategy,
     Wanted,
 )
+from berth.node_qos_enforcer.core.strategies.sections import block_of
 from berth.rules.cpus.qos import BE
 
 _OF_QOS_DIR: Final[Mapping[KubeQos, str]] = {"Guaranteed": LSR_CLASS, "Burstable": LS_CLASS, "BestEffort": BE_CLASS}
@@ -77,8 +78,7 @@ def _config(pod: Pod, spec: Spec) -> Mapping[str, int] | None:
 
 
 def _block(spec: Spec, section: str) -> Mapping[str, Any]:
-    block = spec.get(QOS, {}).get(section, {}).get("memoryQOS", {})
-    return block if isinstance(block, Mapping) else {}
+    return block_of(spec, section, "memoryQOS")
 
 
 def _request_of_pod(pod: Pod, sizes: Mapping[str, Sizes]) -> int:
@@ -124,4 +124,5 @@ MEMORY_QOS_STRATEGY: Final = Strategy(
     # A pod's annotation may ask for it where the node does not.
     lambda _: True,
     needs=Needs(knobs=MEMORY_QOS),
+    is_steady=True,
 )

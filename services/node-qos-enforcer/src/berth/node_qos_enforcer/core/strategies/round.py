@@ -1,8 +1,8 @@
 """One round of all strategies: what each wants now, and what it remembers.
 
 A strategy that is off wants nothing. One that skips its round wants what it wanted before; as long as it has never
-decided, its knobs are `undecided`, so that nothing of a former process is undone before it has. One that fails is
-named and skips.
+decided, its knobs are `undecided`, so that nothing of a former process is undone before it has. One that fails, in
+whatever way, is named and skips: the others go on.
 """
 
 from __future__ import annotations
@@ -45,12 +45,17 @@ class Round:
     installed: frozenset[Component] = frozenset({"enforce"})
     _memory: dict[str, Any] = field(default_factory=dict)
     _last: dict[str, tuple[Wanted, ...]] = field(default_factory=dict)
+    _steady: dict[str, Decided] = field(default_factory=dict)
+    _basis: object = None
 
     def reads(self, snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
         """The files that are to be read for those that are on."""
         for each in self.strategies:
-            if self._acts(each) and each.is_on(spec):
-                yield from each.reads(snapshot, spec)
+            try:
+                if self._acts(each) and each.is_on(spec):
+                    yield from tuple(each.reads(snapshot, spec))
+            except Exception:  # noqa: S112 - it is named as it decides
+                continue
 
     def decide(self, snapshot: Snapshot, spec: Spec) -> Answer:
         """Ask each."""
@@ -58,8 +63,13 @@ class Round:
         undecided: set[str] = set()
         reports: list[Problem] = []
         standings: list[Standing] = []
+        node = snapshot.node
+        basis = (spec, snapshot.pods, node.driver, node.version, node.capacity, node.allocatable, node.facts)
+        if basis != self._basis:
+            self._basis = basis
+            self._steady.clear()
         for each in self.strategies:
-            if not each.is_on(spec):
+            if (is_on := _is_on(each, spec)) is False:
                 self._memory.pop(each.name, None)
                 self._last[each.name] = ()
                 standings.append(Standing(each.name, False))
@@ -67,7 +77,7 @@ class Round:
             if not self._acts(each):
                 standings.append(Standing(each.name, True, NOT_INSTALLED.format(each.component)))
                 continue
-            decided = self._ask(each, snapshot, spec)
+            decided = self._ask(each, snapshot, spec) if is_on is True else is_on
             if not decided.skipped:
                 self._last[each.name] = decided.wanted
             if each.name not in self._last:
@@ -82,11 +92,27 @@ class Round:
         return strategy.component in self.installed
 
     def _ask(self, strategy: Strategy, snapshot: Snapshot, spec: Spec) -> Decided:
+        if strategy.name in self._steady:
+            return self._steady[strategy.name]
         memory = self._memory.get(strategy.name, strategy.memory)
         try:
             decided = strategy.decide(snapshot, spec, memory)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            problem = Problem(field=f"strategies.{strategy.name}", message=f"{type(error).__name__}: {error}"[:200])
-            return Decided(memory=memory, reports=(problem,), skipped="it has failed")
+        except Exception as error:
+            return _failed(strategy, error)
         self._memory[strategy.name] = decided.memory
+        if strategy.is_steady:
+            self._steady[strategy.name] = decided
         return decided
+
+
+def _is_on(strategy: Strategy, spec: Spec) -> bool | Decided:
+    """Whether it is asked for; a round of one that cannot say so."""
+    try:
+        return strategy.is_on(spec)
+    except Exception as error:
+        return _failed(strategy, error)
+
+
+def _failed(strategy: Strategy, error: Exception) -> Decided:
+    problem = Problem(field=f"strategies.{strategy.name}", message=f"{type(error).__name__}: {error}"[:200])
+    return Decided(reports=(problem,), skipped="it has failed")
