@@ -36,7 +36,10 @@ def not_its_own(user: str, found: Held) -> Held:
     """Without what the user may write: a node agent has the figures and the report of its node."""
     if user in NODES_OF_AGENTS:
         figures = found[f"KV_{buckets.METRICS}"]["messages"]
-        own = {f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}" for kind in ("node", "report", "runtime", "pressure")}
+        own = {
+            f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}"
+            for kind in ("node", "report", "runtime", "pressure")
+        }
         found[f"KV_{buckets.METRICS}"]["messages"] = {
             sequence: message for sequence, message in figures.items() if message[0] not in own
         }
