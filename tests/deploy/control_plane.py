@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.deploy.manifests import AGENT, NODES_OF_AGENTS, tool
 
+from berth.cli.stack.stack import HOME_OBJECTS
 from berth.simcluster.generate import ClusterShape, PodRequest, generate_cluster, pod_manifest
 from berth.simcluster.manifests import write_manifests
 
@@ -56,9 +57,8 @@ def post(url: str, body: dict[str, Any]) -> None:
 
 
 def cluster_file(folder: Path) -> Path:
-    """Three nodes, and the namespace of the Lease."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
-    write_manifests(folder / "cluster.json", [namespace, *generate_cluster(ClusterShape(nodes=3), seed=1)])
+    """Three nodes, and what the manifests bring along."""
+    write_manifests(folder / "cluster.json", [*HOME_OBJECTS, *generate_cluster(ClusterShape(nodes=3), seed=1)])
     return folder / "cluster.json"
 
 

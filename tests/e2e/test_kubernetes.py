@@ -18,7 +18,7 @@ from tests.e2e.whole import Whole
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.command import EvictPod
+from berth.contracts.command import EvictionNote, EvictPod
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -149,12 +149,22 @@ async def run_pod(corner: Corner, name: str) -> None:
     await corner.whole.call("PATCH", path, {"status": status}, kind="application/strategic-merge-patch+json")
 
 
-async def evict(corner: Corner, name: str) -> None:
+async def evict(corner: Corner, name: str, revision: int = 1) -> None:
     """The command to evict, as a service would send it."""
-    uid = (await corner.see(name))["metadata"]["uid"]
-    command = EvictPod(namespace=corner.namespace, name=name, uid=uid, reason="test")
+    pod = await corner.see(name)
+    uid = pod["metadata"]["uid"]
+    command = EvictPod(
+        namespace=corner.namespace,
+        name=name,
+        uid=uid,
+        reason="test",
+        node=pod["spec"]["nodeName"],
+        revision=revision,
+        note=EvictionNote(need="memory", feature="MemoryEvict", accumulator="memory"),
+    )
     subject = subjects.command_subject("evict", "pods", corner.namespace, name)
-    await corner.whole.bus.commands().publish(subject, encode(command), id=f"evict-{uid}", type="pod.evict.v1")
+    identity = f"evict-{uid}-{revision}"
+    await corner.whole.bus.commands().publish(subject, encode(command), id=identity, type="pod.evict.v1")
 
 
 async def test_a_budget_stops_an_eviction_until_it_allows_it(whole: Whole, corner: Corner) -> None:
@@ -172,7 +182,7 @@ async def test_a_budget_stops_an_eviction_until_it_allows_it(whole: Whole, corne
     path = f"{BUDGETS.format(corner.namespace)}/web"
     numbers = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
     await whole.patch(f"{path}/status", {"status": {**numbers, "expectedPods": 1}})
-    tried = 'berth_writer_commands_total{kind="EvictPod",outcome="later"}'
+    tried = 'berth_writer_commands_total{kind="EvictPod",outcome="refused"}'
     before = (await whole.metrics("cluster-writer")).get(tried, 0)
     await evict(corner, "web")
 
@@ -180,8 +190,11 @@ async def test_a_budget_stops_an_eviction_until_it_allows_it(whole: Whole, corne
         return (await whole.metrics("cluster-writer")).get(tried, 0) > before
 
     await until(refused, "an eviction that the budget forbids")
-    assert "deletionTimestamp" not in (await corner.see("web"))["metadata"]
+    stays = (await corner.see("web"))["metadata"]
+    assert "deletionTimestamp" not in stays
+    assert "disruption budget" in json.loads(stays["annotations"][names.ANNOTATION_NODE_EVICTION])["refused"]
     await whole.call("DELETE", path)
+    await evict(corner, "web", revision=2)
 
     async def gone() -> bool:
         status, pod = await whole.try_call("GET", f"{PODS.format(corner.namespace)}/web")

@@ -50,5 +50,5 @@ SERVICES = (
 )
 """What a run on this machine starts."""
 
-IN_CLUSTERS = (ServiceSpec("node-authenticator", needs_kube=True),)
+IN_CLUSTERS = (ServiceSpec("node-authenticator", needs_kube=True), ServiceSpec("yarn-operator"))
 """What only a cluster has: on one machine the one agent is a user of the bus."""

@@ -156,6 +156,7 @@ class KubeServer:
             f"--cert-dir={self.home / 'certificates'}",
             f"--token-auth-file={self.home / 'tokens.csv'}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",  # as clusters have it: Pod Security says who may
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
