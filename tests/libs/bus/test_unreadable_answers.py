@@ -90,3 +90,36 @@ async def test_an_odd_message_is_an_error_of_the_bus(answer: Any) -> None:
     _, link = linked(STREAM=answer)
     with pytest.raises(BusError, match=r"STREAM\.MSG\.GET"):
         await jetstream.find(link, "S", {"seq": 1})
+
+
+class Later:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_what_is_outstanding_has_to_come_again() -> None:
+    """A consumer whose deliveries stand still for longer than any pause, with nothing held here, is not being read."""
+    consumer = {
+        "delivered": {"stream_seq": 9, "consumer_seq": 12},
+        "ack_floor": {"stream_seq": 6},
+        "num_ack_pending": 3,
+    }
+    stream = GOOD | {"state": {"messages": 3, "first_seq": 7, "last_seq": 9}}
+    _, link = linked(CONSUMER=consumer, STREAM=stream)
+    clock = Later()
+    watch = ConsumerWatch(link, "S", "d", cast("Any", clock))
+    assert await watch.look(is_idle=True) == ""
+    clock.now = 119.0
+    assert await watch.look(is_idle=True) == ""
+    clock.now = 121.0
+    assert await watch.look(is_idle=True) == "nothing came after delivery 12 for 121 s"
+    consumer["delivered"] = {"stream_seq": 9, "consumer_seq": 13}
+    assert await watch.look(is_idle=True) == ""
+    clock.now = 300.0
+    assert await watch.look(is_idle=False) == ""
+    assert await watch.look(is_idle=True) == ""
