@@ -3,8 +3,9 @@
 A stream of several servers may lose its tail. Its consumer has leader and history of its own: it can be ahead of the
 stream then, and would pass over what is stored next; or stay on a server that does not find back to the others, where
 nothing more arrives; or the stream's leader does not hear what was acknowledged, and keeps it. The heartbeats come all
-the same. What is handled leaves the queue: one that holds something while nothing is outstanding is not being read. What
-is outstanding comes again after a pause that ends: a consumer of which nothing comes for longer is not being read either.
+the same. What is handled leaves the queue: one that holds something while nothing is outstanding is not being read.
+What is outstanding comes again after a pause that ends: a consumer of which nothing comes for longer is not being read
+either.
 """
 
 from __future__ import annotations
