@@ -51,7 +51,7 @@ def _own_cpus(cluster: Cluster, outside: Outside) -> frozenset[int]:
     """A pod of class LSR has a CPU to itself, and the others have not."""
     (plain,) = _run(cluster, "plain")
     placed_by_berth([plain])
-    assert _cpus("plain") == EVERY
+    cluster.until(lambda: _cpus("plain") == EVERY, f"a plain pod on every CPU; it is on {sorted(_cpus('plain'))}")
     pods = _run(
         cluster,
         "own",
