@@ -42,7 +42,13 @@ class World:
         self.late_grants: list[tuple[float, Share]] = []
         self.has_pod = True
         self.now = 0.0
-        self.dividing = Dividing(percent=percent)
+        self.percent, self.turns = percent, 0
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Another replica, which knows of nothing that is on its way."""
+        self.turns += 1
+        self.dividing = Dividing(percent=self.percent, writer=f"replica-{self.turns}")
 
     def noted(self, text: str) -> Noted:
         read = read_note({ANNOTATION_THIRD_PARTY_ALLOCATIONS: text} if text else {})
@@ -145,6 +151,8 @@ def test_offer_and_grant_are_never_more_than_there_is(seed: int, percent: int) -
         world.now += world.draw.choice([0.5, 1.0, 12.0])
         if world.draw.random() < 0.1:
             world.cluster_writer(again=True)
+        if world.draw.random() < 0.03:
+            world.take_over()
         world.draw.choice(acts)()
         world.check()
         world.round(loses=True)

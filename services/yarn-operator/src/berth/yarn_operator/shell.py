@@ -45,7 +45,6 @@ class Shell(Replica[Settings]):
         self.offers = OfferView()
         inputs = [Input(buckets.STATE, self.state, STATE_KEYS), Input(buckets.SLO, self.offers, OFFER_KEYS)]
         super().__init__(SERVICE, context, inputs=inputs, lease_ttl_s=context.settings.lease_ttl_s)
-        self._dividing = Dividing(percent=context.settings.yarn_percent)
         self._trouble: dict[str, str] = {}
         self._problems: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -73,7 +72,8 @@ class Shell(Replica[Settings]):
         """Look again and again."""
         context, settings = self.context, self.context.settings
         context.log.info("active: dividing what nodes lend between Kubernetes and YARN")
-        self._dividing.clear()
+        writer = f"{context.instance}.{self.moment().ms}"
+        dividing = Dividing(percent=settings.yarn_percent, writer=writer)
         timeout = aiohttp.ClientTimeout(total=settings.yarn_timeout_s)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             clusters = {
@@ -82,9 +82,9 @@ class Shell(Replica[Settings]):
             }
             async for _ in Periodic(context.clock, settings.yarn_interval_s).ticks(at_once=True):
                 for name, manager in clusters.items():
-                    await self._round(name, manager)
+                    await self._round(name, manager, dividing)
 
-    async def _round(self, cluster: str, manager: ResourceManager) -> None:
+    async def _round(self, cluster: str, manager: ResourceManager, dividing: Dividing) -> None:
         """One look at one cluster. While its ResourceManager is away all stays as it is."""
         try:
             listing = await manager.listing()
@@ -99,7 +99,7 @@ class Shell(Replica[Settings]):
         self._note_problems(f"{cluster}/", {f"{cluster}/{each.field}": each.message for each in listing.problems})
         if not self.is_ready:
             return
-        found = plan_round(self._nodes(cluster), listing, self._dividing, self.context.clock.monotonic())
+        found = plan_round(self._nodes(cluster), listing, dividing, self.context.clock.monotonic())
         for charge in found.charges:
             await self.send(_command(charge, self.moment().ms))
             CHARGES.inc()
@@ -114,7 +114,7 @@ class Shell(Replica[Settings]):
                 GRANTS.labels("failed").inc()
                 self._tell(cluster, str(error))
                 break
-            self._dividing.granted(grant.node)
+            dividing.granted(grant.node)
             GRANTS.labels("done").inc()
         self._measure(cluster, listing, found.wants)
 

@@ -6,6 +6,7 @@ takes nothing back, since what is not said again grows old by itself.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -52,7 +53,7 @@ class Reports:
         return (objects, False) if is_abandoned else (agents, True)
 
 
-class _View:
+class _View(ABC):
     def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.metrics: dict[str, Metric] = {}
         self.unreadable = 0
@@ -86,8 +87,9 @@ class _View:
             self.is_at_end = True
             self._mark_all()
 
+    @abstractmethod
     def _read(self, name: str, entry: Entry) -> Metric | None:
-        raise NotImplementedError
+        """The report of a node; None: no news. Raises InvalidMessage."""
 
 
 class AgentReports(_View):

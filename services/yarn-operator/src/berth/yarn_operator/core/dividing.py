@@ -1,6 +1,8 @@
 """What is on its way, node by node: what was asked for and is not shown yet counts as it may come to be.
 
-A charge that is on its way counts where it is the smaller one, a grant where it is the larger one. Times are monotonic
+A charge that is on its way counts where it is the smaller one, a grant where it is the larger one. What another replica
+may still have on its way is fenced off: its note is written anew before YARN is granted more, so that its requests find
+another note than they expect, and YARN stays charged for a while with what it was charged with. Times are monotonic
 seconds.
 """
 
@@ -31,23 +33,15 @@ class _Doubt(NamedTuple):
 
 
 class Dividing:
-    """Remembers of each node what YARN is to have, and what is on its way."""
+    """Remembers of each node what YARN is to have, and what is on its way. `writer` is nobody else's, nor of another
+    turn of this replica."""
 
-    def __init__(self, *, percent: int) -> None:
+    def __init__(self, *, percent: int, writer: str) -> None:
+        self.writer = writer
         self._percent = percent
         self._wants: dict[str, Share] = {}
         self._charges: dict[str, _Charge] = {}
         self._doubts: dict[str, list[_Doubt]] = {}
-
-    def clear(self) -> None:
-        """Another replica may have acted meanwhile: whatever it asked for is in doubt no longer than its lease."""
-        self._wants.clear()
-        self._charges.clear()
-
-    def forget(self, name: str) -> None:
-        """The node is gone."""
-        for book in (self._wants, self._charges, self._doubts):
-            book.pop(name, None)
 
     def decide(self, name: str, seen: Seen, noted: Noted, now: float) -> Step:
         """The next step for a node. `seen` is as it is shown."""
@@ -57,11 +51,18 @@ class Dividing:
             on_its_way = None
         if on_its_way is not None:
             seen = seen._replace(charged=smaller(seen.charged, on_its_way.least))
+        is_foreign = bool(noted.text) and noted.writer != self.writer
+        if is_foreign:
+            doubts = [each for each in self._doubts.get(name, ()) if each.share != noted.charged]
+            self._doubts[name] = [_Doubt(noted.charged, now + DOUBT_S), *doubts]
+            seen = seen._replace(offered=None)
         seen = seen._replace(doubt=self._in_doubt(name, now))
         before = self._wants.get(name, noted.charged)
         found = step(seen, before, percent=self._percent)
         self._wants[name] = found.want
-        if found.charge is None or (found.charge == noted.charged and on_its_way is None):
+        if is_foreign and noted.charged != NONE and found.charge is None:
+            found = found._replace(charge=noted.charged)
+        elif found.charge is None or (found.charge == noted.charged and on_its_way is None):
             return found._replace(charge=None)
         if on_its_way is not None and now < on_its_way.again_at:
             return found._replace(charge=None)

@@ -23,12 +23,13 @@ _FIELD: Final = annotation_field(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS)
 
 class Noted(NamedTuple):
     """`charged` is what YARN is charged with, for which `manager` (None: the entry names none), `revision` that of the
-    entry, which grows with each change; `others` what further frameworks have of batch resources, `entries` theirs as
-    written; `text` the annotation, empty without."""
+    entry, which grows with each change, `writer` who asked for it; `others` what further frameworks have of batch
+    resources, `entries` theirs as written; `text` the annotation, empty without."""
 
     charged: Share
     manager: NodeManager | None
     revision: int
+    writer: str
     others: Amounts
     entries: tuple[dict[str, Any], ...]
     text: str
@@ -43,10 +44,10 @@ def read_note(annotations: Mapping[str, str]) -> Noted | Problem:
     text = annotations.get(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS, "")
     read = read_annotation(annotations, names.ANNOTATION_THIRD_PARTY_ALLOCATIONS, _Allocations)
     if read is None:
-        return Noted(NONE, None, 0, {}, (), text)
+        return Noted(NONE, None, 0, "", {}, (), text)
     if isinstance(read, Problem):
         return read
-    charged, revision = NONE, 0
+    charged, revision, writer = NONE, 0, ""
     manager: NodeManager | None = None
     others: Amounts = {}
     entries: list[dict[str, Any]] = []
@@ -58,6 +59,7 @@ def read_note(annotations: Mapping[str, str]) -> Noted | Problem:
             charged = share_of(amounts)
             given = each.get("revision", 0)
             revision = given if isinstance(given, int) and 0 <= given < REVISION_MAX else 0
+            writer = each.get("writer") if isinstance(each.get("writer"), str) else ""
             node_id, cluster = each.get("nodeId"), each.get("clusterId")
             if isinstance(node_id, str) and node_id and isinstance(cluster, str):
                 manager = NodeManager(node_id, cluster)
@@ -65,7 +67,7 @@ def read_note(annotations: Mapping[str, str]) -> Noted | Problem:
         entries.append(each)
         if each.get("priority") == BATCH:
             add_into(others, amounts)
-    return Noted(charged, manager, revision, others, tuple(entries), text)
+    return Noted(charged, manager, revision, writer, others, tuple(entries), text)
 
 
 def entry_of(share: Share) -> dict[str, Any]:
@@ -73,8 +75,9 @@ def entry_of(share: Share) -> dict[str, Any]:
     return {"name": NAME, "priority": BATCH, "resources": format_amounts(amounts_of(share))}
 
 
-def note_text(noted: Noted, charge: Share, manager: NodeManager) -> str:
+def note_text(noted: Noted, charge: Share, manager: NodeManager, writer: str) -> str:
     """The annotation with another charge, all else as it was."""
-    ours = {"revision": noted.revision + 1, "nodeId": manager.id, "clusterId": manager.cluster}
+    revision = noted.revision + 1
+    ours = {"revision": revision, "writer": writer, "nodeId": manager.id, "clusterId": manager.cluster}
     entries = [*noted.entries, entry_of(charge) | ours]
     return msgspec.json.encode({"allocations": entries}, order="deterministic").decode()

@@ -73,7 +73,7 @@ def plan_round(nodes: Iterable[OnNode], listing: Listing, dividing: Dividing, no
         wants[name] = found.want
         if found.charge is not None:
             dividing.charging(name, noted, found.charge, now)
-            text = note_text(noted, found.charge, each.manager)
+            text = note_text(noted, found.charge, each.manager, dividing.writer)
             charges.append(Charge(each.node, noted.text, text, found.charge))
         if found.grant is not None:
             dividing.granting(name, found.grant, now)
