@@ -59,7 +59,8 @@ def read_note(annotations: Mapping[str, str]) -> Noted | Problem:
             charged = share_of(amounts)
             given = each.get("revision", 0)
             revision = given if isinstance(given, int) and 0 <= given < REVISION_MAX else 0
-            writer = each.get("writer") if isinstance(each.get("writer"), str) else ""
+            said = each.get("writer")
+            writer = said if isinstance(said, str) else ""
             node_id, cluster = each.get("nodeId"), each.get("clusterId")
             if isinstance(node_id, str) and node_id and isinstance(cluster, str):
                 manager = NodeManager(node_id, cluster)
