@@ -108,7 +108,8 @@ def files(disk: str, process: int) -> dict[str, Any]:
     executor = Executor(tree, JournalFile("/tmp/journal"), boot="guest", elsewhere=roots)
     applier = Applier(executor)
     layout = cgroups.detect_layout(tree)
-    wanted = Composed(values(disk, process))
+    # As `compose` has it: the weight of a group that is idle is left, until it is idle no more.
+    wanted = Composed(values(disk, process), frozenset({Ref(BEST_EFFORT, "cpu.shares")}))
     asked = lambda ref: None  # noqa: E731
     rounds = [applier.apply(layout, wanted, asked=asked, undecided=frozenset(), now_s=float(now)) for now in range(3)]
     has = {f"{ref.group}:{ref.knob}": text for ref, text in applier.found(layout, wanted.values).items()}
