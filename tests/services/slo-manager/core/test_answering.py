@@ -37,7 +37,10 @@ def ask(uid="a", *, number=1, release=10, counts=10, feature="BEMemoryEvict", ac
 
 
 def site(tenants, asks, *, published=None, thresholds=ON, evicted=(), per_hour=20):
-    return Site({each.pod.uid: each for each in tenants}, published or {}, asks, thresholds, evicted, per_hour)
+    by_workload = {}
+    for each in evicted:
+        by_workload.setdefault(each.workload, {})[each.node, each.uid] = each
+    return Site({each.pod.uid: each for each in tenants}, published or {}, asks, thresholds, by_workload, per_hour)
 
 
 def answers(found):
@@ -119,8 +122,13 @@ def test_nobody_leaves_for_a_need_that_is_covered(asked, leaving):
     published = {}
     for number, (uid, release, counts) in enumerate((uid % len(asked), *rest) for uid, *rest in asked):
         asks = [ask(str(uid), number=number + 1, release=release, counts=counts)]
-        before = sum(each.eviction.counts["memory"] for each in published.values() if each.eviction is not None)
+        before = sum(
+            each.eviction.counts["memory"]
+            for each in published.values()
+            if each.eviction is not None and each.eviction.state == GRANTED
+        )
         after = entries_of(site(tenants, asks, published=published), NOW_S, number + 1)
-        fresh = answers(after).keys() - answers(published).keys()
+        granted = [{uid for uid, each in answers(one).items() if each == GRANTED} for one in (after, published)]
+        fresh = granted[0] - granted[1]
         assert not fresh or before < release
         published = after
