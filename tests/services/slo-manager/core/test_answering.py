@@ -78,6 +78,9 @@ def test_who_leaves_by_its_note_counts_when_slo_was_lost():
         (tenant(), ask(), Thresholds(enable=True), "does not let BEMemoryEvict run"),
         (tenant(priority=9_500, qos="LS"), ask(feature="MemoryEvict"), ON, "9500 is above 5999"),
         (tenant(enabled="no"), ask(feature="MemoryEvict"), ON, "is not true"),
+        (tenant(), replace(ask(), counts={}), ON, "counts: has nothing of what is to be released (memory)"),
+        (tenant(), ask(counts=-5), ON, "counts: has nothing"),
+        (tenant(), replace(ask(), counts={"cpu": 500}), ON, "counts: has nothing"),
     ],
 )
 def test_who_may_not_leave(pod, asked, thresholds, why):
@@ -102,6 +105,16 @@ def test_a_workload_gives_no_more_than_its_rate():
     evicted = [found["a"]]
     late = entries_of(site(tenants[1:2], asks[1:2], evicted=evicted, per_hour=1), NOW_S + PERIOD_S, 2)
     assert answers(late) == {"b": GRANTED}
+
+
+def test_what_counts_for_nothing_takes_no_pod_after_the_other():
+    tenants = [tenant(str(uid)) for uid in range(4)]
+    asks = [replace(ask(str(uid), number=uid + 1), counts={}) for uid in range(4)]
+    found = entries_of(site(tenants, asks), NOW_S, 1)
+    assert set(answers(found).values()) == {REFUSED}
+    # An honest ask for the same need is answered as ever.
+    found = entries_of(site(tenants, [ask("0", number=9)], published=found), NOW_S, 2)
+    assert answers(found)["0"] == GRANTED
 
 
 def test_the_record_of_who_left_stays_for_a_while():

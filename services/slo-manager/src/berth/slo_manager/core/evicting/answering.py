@@ -79,6 +79,8 @@ def why_not(ask: EvictionAsk, tenant: Tenant, site: Site, granted: Iterable[Node
         return f"no feature is called {ask.feature[:80]!r}"
     if ask.accumulator != feature.accumulator:
         return f"{feature.name} counts by {feature.accumulator}, not by {ask.accumulator[:80]!r}"
+    if why := _worthless(ask):
+        return why
     if thresholds is None or not thresholds.enable:
         return "the node's strategy is switched off"
     if not runs(feature, thresholds):
@@ -91,6 +93,15 @@ def why_not(ask: EvictionAsk, tenant: Tenant, site: Site, granted: Iterable[Node
     if workload and _lately(workload, site, granted, now_s) >= site.per_hour:
         return f"{site.per_hour} pods of {workload} were evicted within an hour"
     return ""
+
+
+def _worthless(ask: EvictionAsk) -> str:
+    """Why a pod would leave for nothing: what counts for nothing of a need never covers it, and would take one pod of
+    the node after the other."""
+    wanted = sorted(name for name, amount in ask.release.items() if amount > 0)
+    if not wanted or any(ask.counts.get(name, 0) > 0 for name in wanted):
+        return ""
+    return f"counts: has nothing of what is to be released ({', '.join(wanted)[:80]})"
 
 
 def _lately(workload: str, site: Site, granted: Iterable[NodePod], now_s: float) -> int:
