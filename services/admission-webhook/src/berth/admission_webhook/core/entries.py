@@ -23,6 +23,11 @@ PROFILES_MAX: Final = 100
 _SUFFIX: Final = "admission.berth.sh"
 _NAME_LENGTH_MAX: Final = 180
 _OURS: Final = "of-our-schedulers"
+_LABELS_CHANGE: Final = (
+    'request.operation == "UPDATE" && has(object.metadata.labels) && '
+    "(!has(oldObject.metadata.labels) || object.metadata.labels != oldObject.metadata.labels)"
+)
+"""Whoever writes something else of a node, such as a taint, waits for nobody."""
 _AMPLIFIED: Final = (names.ANNOTATION_AMPLIFICATION_RATIO, names.ANNOTATION_RAW_ALLOCATABLE)
 
 
@@ -82,9 +87,8 @@ def _of_door(door: str, schedulers: tuple[str, ...]) -> list[WebhookEntry]:
             return [WebhookEntry(name=name, door=door, object_selector=selector)]
         case "mutate-node-status":
             return [WebhookEntry(name=name, door=door, conditions={"amplified": _has_annotation(_AMPLIFIED)})]
-        case "validate-configmap":
-            selector = {"matchLabels": {names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}}
-            return [WebhookEntry(name=name, door=door, object_selector=selector)]
+        case "validate-node":
+            return [WebhookEntry(name=name, door=door, conditions={"labels-change": _LABELS_CHANGE})]
     return [WebhookEntry(name=name, door=door)]
 
 
