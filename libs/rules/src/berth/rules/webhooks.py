@@ -9,6 +9,7 @@ there.
 from __future__ import annotations
 
 import base64
+import hashlib
 from typing import Any, Final, NamedTuple
 
 from berth.contracts import names
@@ -26,6 +27,9 @@ NAMESPACE: Final = names.NAMESPACES_OF_BERTH[0]
 PORT: Final = 443
 HOST: Final = f"{SERVICE}.{NAMESPACE}.svc"
 """What the API server calls the Service, and checks the certificate for."""
+SUFFIX: Final = "admission.berth.sh"
+"""What names of entries end with."""
+_NAME_LENGTH_MAX: Final = 180
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
@@ -79,6 +83,13 @@ DOORS: Final = {
 }
 """Every door by its name."""
 PATHS: Final = frozenset(door.path for door in DOORS.values())
+
+
+def entry_of_profile(name: str) -> str:
+    """The name of a profile's entry; a profile's name may be longer than one of an entry."""
+    if len(name) > _NAME_LENGTH_MAX:
+        name = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return f"{name}.profiles.{SUFFIX}"
 
 
 def rendered(entry: WebhookEntry, url: str = "") -> dict[str, Any]:
