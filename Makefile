@@ -37,6 +37,7 @@ lint: ## style, layers, types, contract drift
 	$(LINT) mypy proto/src libs/*/src services/*/src
 	$(RUN) python -m berth.contracts.generate --check
 	$(RUN) python tools/nats_permissions.py --check
+	$(RUN) python tools/strategy_sample.py --check
 	$(LINT) python tools/protos.py --check
 
 .PHONY: format
@@ -49,6 +50,7 @@ contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissi
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
 	$(RUN) python tools/agent_components.py
+	$(RUN) python tools/strategy_sample.py
 	$(LINT) python tools/protos.py
 
 .PHONY: bench

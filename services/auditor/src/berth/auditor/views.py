@@ -5,7 +5,7 @@ The ledger is kept as bytes: a look decodes what it needs, a burst of plans cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.bus.port import Entry
@@ -26,6 +26,11 @@ class Lists(NamedTuple):
     reservations: list[kube.Reservation]
     metrics: list[kube.NodeMetric]
     unreadable: list[str]
+    webhooks: Sequence[kube.WebhookConfiguration] = ()
+    """What pods are changed by: Berth's configuration, if it is there."""
+    profiles: Sequence[kube.ClusterColocationProfile] = ()
+    namespaces: Sequence[kube.AnyObject] = ()
+    """Profiles and namespaces only where the configuration has entries."""
 
 
 class LedgerView:
