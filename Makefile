@@ -89,6 +89,10 @@ bench-node: ## a service beside batch pods on a whole real node, with the agent 
 e2e-kernel: ## every knob of control groups version 2 on Debian's kernel, booted in qemu without KVM (gets both, as root)
 	@tools/kernel/assets.sh >/dev/null && $(RUN) pytest -m e2e tests/kernel $(ARGS)
 
+.PHONY: e2e-yarn
+e2e-yarn: ## yarn-operator against a real pair of ResourceManagers and a NodeManager (Java 17, Maven: gets 90 MB once; says what is missing)
+	@tools/yarn/assets.sh >/dev/null || true; $(RUN) pytest -m e2e tests/yarn $(ARGS)
+
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)
 	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \
