@@ -102,7 +102,7 @@ def test_nodes_that_some_are_bound_to_are_scarce(run: Any) -> None:
     costs = run.cluster.solver.costs
     scarcity = scarcity_of(workload, run.cluster.nodes, costs.suitable)
     # A third of what asks for all 12 GPUs has to go to 4 of them.
-    assert scarcity.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])
+    assert scarcity.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0], rel=0.01)
     before = costs.of(free).copy()
     costs.use(UNKNOWN, scarcity)
     grown = costs.of(free)[:3] - before[:3]
