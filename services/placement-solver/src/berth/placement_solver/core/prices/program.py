@@ -1,0 +1,129 @@
+"""The linear program whose duals are the prices. It runs in a child process: cvxpy and HiGHS live there alone.
+
+How much of the workload, in the proportions in which it arrives, can all nodes take? Cards are cut by flows through the
+percents that are free (an arc from g to g - s is a share of s percent), so that every way to cut a card is there without
+a list of them. What is placed is `part` of all that comes, less what some classes fall short of, which costs `SHORT`
+times as much: pods that a few nodes alone take must not stop the others. The dual of a size says how much of the
+workload one such share denies; that of a kind of nodes, what one card more would let in.
+
+The problem is written once, with parameters (DPP): asking again costs a few milliseconds besides the solve.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from berth.placement_solver.core.prices.problem import CLASSES, KINDS, PriceProblem
+
+SHORT: Final = 3.0
+WHOLE: Final = 100
+
+
+class Duals(NamedTuple):
+    """`shares[s]` of a share of s percent, 0 to 100, as a part of the dearest card; `cards` of each kind of nodes, in
+    cards' worth of the workload."""
+
+    shares: list[float]
+    cards: list[float]
+
+
+class _Program(NamedTuple):
+    problem: cp.Problem
+    pods: cp.Parameter
+    gpus: cp.Parameter
+    all_gpus: cp.Parameter
+    cores: cp.Parameter
+    share: cp.Parameter
+    whole: cp.Parameter
+    sizes: cp.Parameter
+    most: cp.Parameter
+    cards: cp.Parameter
+    cores_of_nodes: cp.Parameter
+    by_size: cp.Constraint
+    by_kind: cp.Constraint
+
+
+def solve(asked: PriceProblem) -> Duals | None:
+    """The duals; None where HiGHS has no optimum in time."""
+    program = _program()
+    classes, kinds = len(asked.pods), len(asked.cards)
+    gpus = np.array(asked.whole) + np.array(asked.share) / WHOLE
+    sizes = np.zeros((WHOLE, CLASSES))
+    sizes[np.array(asked.share, int), np.arange(classes)] = np.array(asked.share, int) > 0
+    most = np.zeros((CLASSES, KINDS))
+    most[:classes, :kinds] = 2.0 * np.array(asked.pods)[:, None] * np.array(asked.suits, float).reshape(classes, kinds)
+    program.pods.value = _padded(asked.pods, CLASSES)
+    program.gpus.value = _padded(gpus, CLASSES)
+    program.all_gpus.value = float(gpus @ np.array(asked.pods))
+    program.cores.value = _padded(asked.cores, CLASSES)
+    program.share.value = _padded(asked.share, CLASSES) / WHOLE
+    program.whole.value = _padded(asked.whole, CLASSES)
+    program.sizes.value = sizes
+    program.most.value = most
+    program.cards.value = _padded(asked.cards, KINDS)
+    program.cores_of_nodes.value = _padded(asked.cores_of_nodes, KINDS)
+    try:
+        program.problem.solve(solver=cp.HIGHS, threads=1, time_limit=asked.time_limit_s, warm_start=False)
+    except (cp.error.SolverError, ValueError):
+        return None
+    if program.problem.status != cp.OPTIMAL:
+        return None
+    shares, cards = np.abs(program.by_size.dual_value), np.abs(program.by_kind.dual_value)[:kinds]
+    dearest = float(cards.max())
+    if dearest <= 0.0:
+        return None
+    return Duals((shares / dearest).clip(0.0, 1.0).round(6).tolist(), cards.round(6).tolist())
+
+
+def _padded(values: object, size: int) -> np.ndarray:
+    found = np.zeros(size)
+    given = np.array(values, float)
+    found[: given.size] = given
+    return found
+
+
+@cache
+def _program() -> _Program:
+    pods, gpus, cores, share, whole = (cp.Parameter(CLASSES, nonneg=True) for _ in range(5))
+    cards, cores_of_nodes = (cp.Parameter(KINDS, nonneg=True) for _ in range(2))
+    all_gpus = cp.Parameter(nonneg=True)
+    sizes, most = cp.Parameter((WHOLE, CLASSES), nonneg=True), cp.Parameter((CLASSES, KINDS), nonneg=True)
+    placed = cp.Variable((CLASSES, KINDS), nonneg=True)
+    part, missing = cp.Variable(nonneg=True), cp.Variable(CLASSES, nonneg=True)
+    arcs = [(free, size) for free in range(1, WHOLE + 1) for size in range(1, min(free, WHOLE - 1) + 1)]
+    flow, cut = cp.Variable(len(arcs), nonneg=True), cp.Variable(KINDS, nonneg=True)
+    out = _incidence([free - 1 for free, _ in arcs])
+    into = _incidence([free - size - 1 for free, size in arcs])
+    of_size = _incidence([size for _, size in arcs])
+    whole_card = np.zeros(WHOLE)
+    whole_card[-1] = 1.0
+    by_size = sizes @ cp.sum(placed, axis=1) <= of_size @ flow
+    by_kind = cut + whole @ placed <= cards
+    problem = cp.Problem(
+        cp.Maximize(all_gpus * part - SHORT * (gpus @ missing)),
+        [
+            cp.sum(placed, axis=1) == part * pods - missing,
+            by_size,
+            out @ flow <= into @ flow + whole_card * cp.sum(cut),
+            by_kind,
+            share @ placed <= cut,
+            cores @ placed <= cores_of_nodes,
+            placed <= most,
+        ],
+    )
+    return _Program(
+        problem, pods, gpus, all_gpus, cores, share, whole, sizes, most, cards, cores_of_nodes, by_size, by_kind
+    )
+
+
+def _incidence(rows: list[int]) -> sp.csr_matrix:
+    """One column an arc, with a one in its row; none where the row is negative."""
+    there = [(row, column) for column, row in enumerate(rows) if row >= 0]
+    return sp.csr_matrix(
+        (np.ones(len(there)), ([row for row, _ in there], [column for _, column in there])), shape=(WHOLE, len(rows))
+    )
