@@ -49,6 +49,10 @@ SECOND_LOOK_S = 1.0
 KEEP_S = 1.0
 BOOT_ID = "sys/kernel/random/boot_id"
 LOOKING = "looking at the node"
+RUNS = (
+    "an agent of this node runs, and would write everything again. Let it give everything back itself "
+    "(BERTH_GIVE_BACK=true), or end it first: take the node out of the DaemonSet's selector, or delete the DaemonSet"
+)
 
 
 class Parts(NamedTuple):
@@ -78,7 +82,7 @@ class Agent:
             known = KnownNode(settings.node_or_default())
             file = StrategyFile(settings.strategy_file, known.node)
             trees, executor, doers = _machine(settings)
-            known.more.append(executor.problems)
+            known.more += [executor.problems, doers.problems]
             inside = Inside(settings, known)
             known.more.append(inside.problems)
             inventories = InventoryFile(settings.inventory_file, known.node)
@@ -97,9 +101,8 @@ class Agent:
         _restore_pods(ctx, pods_file, entries)
         await _describe(ctx, trees, known)
         lock = self.lock = NodeLock(ctx.settings.journal_file)
-        if ctx.settings.enforce or ctx.settings.give_back:
-            # During a roll-out the process before this one still writes: its journal is read when it has ended.
-            await lock.wait(ctx.clock.sleep)
+        # During a roll-out the process before this one still writes: its journal is read when it has ended.
+        await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
         await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
@@ -114,6 +117,8 @@ class Agent:
             await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
+        if not (ctx.settings.enforce or ctx.settings.give_back or ctx.settings.nri_socket):
+            lock.release()
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
@@ -186,11 +191,24 @@ def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
 
 
 def undo(environ: Mapping[str, str]) -> int:
-    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
-    _, executor, doers = _machine(load_settings(Settings, environ))
-    executor.load()
-    doers.load()
-    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
+    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be, 2
+    when it was refused, since an agent runs that would write it again."""
+    settings = load_settings(Settings, environ)
+    lock = NodeLock(settings.journal_file)
+    try:
+        if not lock.take():
+            print(f"{settings.journal_file}: {RUNS}")
+            return 2
+    except OSError as error:
+        print(f"{settings.journal_file}: the lock beside it cannot be taken: {error.strerror}")
+        return 1
+    try:
+        _, executor, doers = _machine(settings)
+        executor.load()
+        doers.load()
+        problems = (*executor.problems(), *doers.problems(), *doers.clear(), *give_back(executor))
+    finally:
+        lock.release()
     for problem in problems:
         print(f"{problem.field}: {problem.message}")
     return 1 if problems else 0

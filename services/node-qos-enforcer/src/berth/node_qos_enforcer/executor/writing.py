@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.core.journal import FIELD, Journal, Kept, Manner, decode, encode
+from berth.node_qos_enforcer.core.journal import FIELD, Journal, Kept, Manner, decode, encode, salvage
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.store import JournalFile
 
@@ -60,23 +60,24 @@ class Executor:
         self._journal = Journal()
         self._prune_at = PRUNE_FROM
         self.problem: Problem | None = None
+        self._aside: Problem | None = None
 
     def problems(self) -> tuple[Problem, ...]:
         """Why the journal could not be read or kept, if it could not."""
-        return () if self.problem is None else (self.problem,)
+        return tuple(each for each in (self._aside, self.problem) if each is not None)
 
     def load(self) -> None:
-        """Take up the journal of a former process. One that cannot be read counts as none, and is named."""
+        """Take up the journal of a former process. Of one that cannot be read as a whole that which can be counts; it
+        is kept aside, and named for as long as this process runs."""
         with self._lock:
             try:
                 data = self._file.load()
             except OSError as error:
-                self.problem = _problem(f"cannot be read: {_reason(error)}")
+                self._keep_aside(_problem(f"cannot be read: {_reason(error)}"), Journal())
                 return
             read = Journal() if data is None else decode(data, self._boot)
             if isinstance(read, Problem):
-                self.problem = read
-                return
+                read = self._keep_aside(read, salvage(data or b"", self._boot))
             self._journal = read
             self._prune()
             figures.JOURNAL.set(len(read))
@@ -227,6 +228,21 @@ class Executor:
         if tree is None:
             raise Unreadable(path, "is below no root that is known")
         return tree, below
+
+    def _keep_aside(self, why: Problem, salvaged: Journal) -> Journal:
+        """One that can be neither read nor kept aside is left where it is, and nothing is kept from here on."""
+        try:
+            name = self._file.keep_aside()
+        except OSError as error:
+            self._file = NOWHERE
+            message = f"{why.message}; cannot be kept aside: {_reason(error)}; nothing is kept of what is written"
+            self._aside = Problem(field=why.field, message=message[:300])
+            return salvaged
+        counted = f"{len(salvaged)} of its entries can be read and count"
+        self._aside = Problem(field=why.field, message=f"{why.message}; kept as {name}; {counted}"[:500])
+        self._journal = salvaged
+        self._store()
+        return salvaged
 
     def _put(self, path: str, text: str) -> None:
         tree, below = self._at(path)
