@@ -96,6 +96,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "needs evict twice": (0, "I37"),
     "offers ignored": (0, "I36"),
     "scattered": (0, "I33"),
+    "reserved alone": (0, "I3"),
     "beyond the min": (0, "I35"),
     "given by anybody": (1, "I35"),
     "pool ignored": (0, "I32"),

@@ -17,8 +17,8 @@ from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
+from tests.simulation.planted import in_members, in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_peers as peers
-from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
@@ -220,6 +220,9 @@ PLANTED: Final[dict[str, Bug]] = {
     "needs evict twice": Bug("who leaves already covers nothing", pressure.covered_twice, run_profiles.PRESSED),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
+    "reserved alone": Bug(
+        "a Reservation of a gang does not wait for the others", in_members.go_alone, run_profiles.RESERVED_MEMBERS
+    ),
     "beyond the min": Bug(
         "others leave for one whose group's min promises it nothing", in_reclaim.beyond_the_min, run_profiles.LENT_BACK
     ),

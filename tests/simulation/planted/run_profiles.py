@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, pressing, shares, volumes
+from tests.simulation import (
+    gathers,
+    hooked,
+    inside,
+    lenders,
+    lending,
+    mates,
+    owned,
+    picking,
+    pressing,
+    reserved_members,
+    shares,
+    volumes,
+)
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -113,6 +126,14 @@ PRESSED: Final = replace(
 """Agents of nodes that ask for more pods than it takes."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
+RESERVED_MEMBERS: Final = replace(
+    SHORT,
+    size=Size(nodes=2, gangs=24),
+    actions=reserved_members.crowd,
+    replicas=watched_solvers,
+    faults=every(7.0, trouble.nothing, trouble.nothing, trouble.killed(SOLVER), trouble.killed(WRITER)),
+)
+"""Gangs of which some members are Reservations."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,
