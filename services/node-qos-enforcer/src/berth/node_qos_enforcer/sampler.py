@@ -158,7 +158,13 @@ class _Pass:
     def application(self, layout: cgroups.Layout, app: HostApplication) -> ApplicationSample:
         """Read the group of an application. One that is not there counts as the system's."""
         group = self.group(layout, f"hostApplications[{app.name[:64]}]", app.group)
-        return ApplicationSample(name=app.name, is_best_effort=app.is_best_effort, group=group)
+        return ApplicationSample(
+            name=app.name,
+            is_best_effort=app.is_best_effort,
+            group=group,
+            qos=app.qos,
+            priority_class=app.priority_class,
+        )
 
     def pods(self, layout: cgroups.Layout, driver: Driver) -> list[PodSample]:
         found: list[PodSample] = []

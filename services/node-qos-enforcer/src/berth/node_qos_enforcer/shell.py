@@ -17,6 +17,7 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
@@ -132,7 +133,11 @@ class Agent:
         )
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
         reconciler = Reconciler(
-            known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
+            known=known,
+            meter=meter,
+            bucket=bucket,
+            enforces=ctx.settings.enforce and not ctx.settings.give_back,
+            every_s=ctx.settings.metrics_interval_s,
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
         kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
@@ -266,10 +271,14 @@ async def _look(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) ->
     """Take one look in a thread and report it."""
     with figures.LOOK_SECONDS.time():
         sample = await asyncio.to_thread(
-            take_sample, trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK")
+            take_sample,
+            trees,
+            monotonic=ctx.clock.monotonic,
+            clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+            applications=lambda driver: applications_of(reconciler.known.strategies.spec, driver)[0],
         )
     known = set() if reconciler.last is None else {problem.field for problem in reconciler.last.metrics.problems}
-    measurement = reconciler.report(sample, now=ctx.clock.now())
+    measurement = reconciler.report(sample, now=ctx.clock.now(), now_s=ctx.clock.monotonic())
     for problem in measurement.metrics.problems:
         if problem.field not in known and problem.field != "interval_s":
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)

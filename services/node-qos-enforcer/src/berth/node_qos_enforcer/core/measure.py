@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from berth.contracts.base import Problem
-from berth.contracts.metrics import GroupPressure, NodeMetrics, PodUsage, Pressure, Usage
+from berth.contracts.metrics import GroupPressure, HostApplicationUsage, NodeMetrics, PodUsage, Pressure, Usage
 from berth.node_qos_enforcer.core.best_effort import capacity_milli, message_of, target_of
 from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
@@ -111,7 +111,7 @@ class Meter:
             cpu_total_milli=capacity,
             memory_total_bytes=0 if sample.memory is None else sample.memory.total_bytes,
             node_usage=node,
-            system_usage=_system(node, sample, pod_cores),
+            system_usage=_system(node, sample, pod_cores, application_cores),
             by_qos=_by_qos(sample.groups, used.classes),
             pods=_pods(sample, pod_cores),
             cpu_pressure=_pressure(sample.pressure.get("cpu")),
@@ -126,6 +126,7 @@ class Meter:
             ),
             cgroup_version=sample.cgroup_version,
             problems=problems[:MAX_PROBLEMS],
+            host_applications=_applications(sample, application_cores),
         )
         return Measurement(
             metrics=metrics,
@@ -172,10 +173,12 @@ def _usage(cores: float | None, memory_bytes: int | None) -> Usage:
     return Usage(cpu_milli=int((cores or 0.0) * 1000), memory_bytes=memory_bytes or 0)
 
 
-def _system(node: Usage, sample: NodeSample, pod_cores: Mapping[str, float]) -> Usage:
-    """Return what no pod accounts for; a pod without a known use is part of it."""
-    cpu_milli = int(sum(pod_cores.values()) * 1000)
-    memory = sum(pod.group.memory_bytes or 0 for pod in sample.pods)
+def _system(
+    node: Usage, sample: NodeSample, pod_cores: Mapping[str, float], application_cores: Mapping[str, float]
+) -> Usage:
+    """Return what no pod and no application accounts for; one without a known use is part of it."""
+    cpu_milli = int(sum(pod_cores.values()) * 1000) + int(sum(application_cores.values()) * 1000)
+    memory = sum(each.group.memory_bytes or 0 for each in (*sample.pods, *sample.applications))
     return Usage(cpu_milli=max(node.cpu_milli - cpu_milli, 0), memory_bytes=max(node.memory_bytes - memory, 0))
 
 
@@ -204,6 +207,19 @@ def _pods(sample: NodeSample, pod_cores: Mapping[str, float]) -> list[PodUsage]:
             usage = _usage(cores, pod.group.memory_bytes)
             found.append(PodUsage(uid=pod.uid, qos=pod.kube_qos.lower(), usage=usage))
     return found
+
+
+def _applications(sample: NodeSample, cores: Mapping[str, float]) -> list[HostApplicationUsage]:
+    return [
+        HostApplicationUsage(
+            name=each.name,
+            usage=_usage(cores[each.name], each.group.memory_bytes),
+            qos=each.qos,
+            priority_class=each.priority_class,
+        )
+        for each in sorted(sample.applications, key=lambda each: each.name)
+        if each.name in cores and each.group.memory_bytes is not None
+    ]
 
 
 def _pressures(groups: Mapping[KubeQos, GroupSample]) -> dict[str, GroupPressure]:

@@ -43,6 +43,8 @@ class ApplicationSample:
     name: str
     is_best_effort: bool
     group: GroupSample
+    qos: str = ""
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
