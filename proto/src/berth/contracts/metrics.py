@@ -108,6 +108,8 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     enforces: off, how many values it holds, why it does nothing, what of the kernel it lacks. `prod_reclaimable` is
     what prod pods have asked for and are predicted not to need, None while that is not known. `host_applications` are
     those outside of pods whose use could be measured; `system_usage` is what neither they nor pods account for.
+    `memory_policy` says which memory counts as used, as the protocol calls it (`usageWithHotPageCache`); empty: without
+    page cache, which is also what counts where the kernel cannot tell idle pages from others.
     """
 
     node: str
@@ -132,3 +134,4 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     strategies: dict[str, str] = {}
     prod_reclaimable: Usage | None = None
     host_applications: list[HostApplicationUsage] = []
+    memory_policy: str = ""

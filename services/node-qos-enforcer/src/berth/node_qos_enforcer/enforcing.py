@@ -26,6 +26,7 @@ from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
+from berth.node_qos_enforcer.core.strategies.caches import groups_of
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
@@ -169,6 +170,7 @@ class Enforcer:
     def _decide(self, layout: cgroups.Layout, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
         known = self._known
         snapshot = snapshot._replace(found=self._applier.found(layout, self._round.reads(snapshot, spec)))
+        known.cache_groups = groups_of(snapshot.found)
         if self._disks is not None and asks_for_disks(spec, snapshot.pods):
             snapshot = snapshot._replace(disks=self._disks.disks(now_s))
         answer = self._round.decide(snapshot, spec)

@@ -26,7 +26,11 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     ] = 10.0
     metrics_interval_s: Annotated[
         float,
-        Meta(ge=0, le=3600, description="longest time between two messages of use; it is told at once when it changes by a tenth"),
+        Meta(
+            ge=0,
+            le=3600,
+            description="longest time between two messages of use; it is told at once when it changes by a tenth",
+        ),
     ] = 60.0
     enforce: Annotated[
         bool, Meta(description="write to the best-effort group what the strategy says; off: only report what would be")

@@ -178,7 +178,8 @@ def _system(
 ) -> Usage:
     """Return what no pod and no application accounts for; one without a known use is part of it."""
     cpu_milli = int(sum(pod_cores.values()) * 1000) + int(sum(application_cores.values()) * 1000)
-    memory = sum(each.group.memory_bytes or 0 for each in (*sample.pods, *sample.applications))
+    groups = [each.group for each in sample.pods] + [each.group for each in sample.applications]
+    memory = sum(each.memory_bytes or 0 for each in groups)
     return Usage(cpu_milli=max(node.cpu_milli - cpu_milli, 0), memory_bytes=max(node.memory_bytes - memory, 0))
 
 

@@ -36,7 +36,9 @@ def is_news(told: NodeMetrics | None, now: NodeMetrics, *, since_s: float, inter
     """
     if told is None or since_s >= interval_s or bool(told.interval_s) != bool(now.interval_s):
         return True
-    if any(getattr(told, name) != getattr(now, name) for name in NodeMetrics.__struct_fields__ if name not in _MEASURED):
+    if any(
+        getattr(told, name) != getattr(now, name) for name in NodeMetrics.__struct_fields__ if name not in _MEASURED
+    ):
         return True
     if _standing(told) != _standing(now) or _policy(told) != _policy(now):
         return True
