@@ -23,9 +23,8 @@ from berth.node_qos_enforcer.core.strategy import DEFAULT
 from berth.node_qos_enforcer.core.windows import UsageSeries
 from berth.node_qos_enforcer.views import KnownNode
 
-
 FIRST: Final = 3
-"""So many looks are told at first: the second and third have a use, and readers lend on the second use that they see."""
+"""So many looks are told at first: the second and third have a use, and readers lend on the second that they see."""
 
 
 @dataclass
