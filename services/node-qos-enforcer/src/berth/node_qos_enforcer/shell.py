@@ -30,6 +30,7 @@ from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_be
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures, shown
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
@@ -72,13 +73,15 @@ class Agent:
     def __init__(self) -> None:
         """Know nothing yet; what to read is in the settings, which come with the context."""
         self._parts: Parts | None = None
+        self._interference = InterferenceFigures()
         self.lock = NodeLock("")
 
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
+            self._interference.node = known.node
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor, doers = _machine(settings)
+            trees, executor, doers = _machine(settings, self._interference)
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -112,7 +115,8 @@ class Agent:
             await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
             applier = Applier(executor, kept=KeptFiles(executor.tree, most_files()))
-            await enforce_for_ever(ctx, trees, known, applier, lock, doers)
+            with shown(self._interference, is_on=ctx.settings.enforce_perf):
+                await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
 
@@ -175,7 +179,7 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, Executor, Doers]:
     """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
@@ -187,12 +191,13 @@ def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
     executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
-    return trees, executor, doers_of(groups, settings.journal_file, boot)
+    doers = doers_of(groups, elsewhere["sys"], settings.journal_file, boot, figures)
+    return trees, executor, doers
 
 
 def undo(environ: Mapping[str, str]) -> int:
     """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
-    _, executor, doers = _machine(load_settings(Settings, environ))
+    _, executor, doers = _machine(load_settings(Settings, environ), InterferenceFigures())
     executor.load()
     doers.load()
     problems = (*executor.problems(), *doers.clear(), *give_back(executor))
