@@ -17,6 +17,7 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategies.cold_memory import collect_policy
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.doers.machine import doers_of
@@ -281,6 +282,7 @@ async def _look(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) ->
             monotonic=ctx.clock.monotonic,
             clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
             applications=lambda driver: applications_of(reconciler.known.strategies.spec, driver)[0],
+            memory_policy=collect_policy(reconciler.known.strategies.spec),
         )
     known = set() if reconciler.last is None else {problem.field for problem in reconciler.last.metrics.problems}
     measurement = reconciler.report(sample, now=ctx.clock.now(), now_s=ctx.clock.monotonic())

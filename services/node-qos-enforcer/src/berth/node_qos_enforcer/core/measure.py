@@ -15,6 +15,7 @@ from berth.contracts.base import Problem
 from berth.contracts.metrics import GroupPressure, HostApplicationUsage, NodeMetrics, PodUsage, Pressure, Usage
 from berth.node_qos_enforcer.core.best_effort import capacity_milli, message_of, target_of
 from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
+from berth.node_qos_enforcer.core.laws.cold_memory import node_usage
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
 from berth.node_qos_enforcer.core.plan import Plan, plan
 from berth.node_qos_enforcer.core.pressure import StallPair
@@ -103,7 +104,9 @@ class Meter:
             problems.insert(
                 0, Problem(field="interval_s", message="no CPU usage in this round: it takes two looks at the node")
             )
-        node = _usage(node_cores, None if sample.memory is None else sample.memory.used_bytes)
+        memory = sample.memory
+        used_bytes = None if memory is None else node_usage(sample.memory_policy, memory, sample.cold_bytes)
+        node = _usage(node_cores, used_bytes)
         metrics = NodeMetrics(
             node=self._node,
             measured_at=round(now, 3),
@@ -126,6 +129,7 @@ class Meter:
             ),
             cgroup_version=sample.cgroup_version,
             problems=problems[:MAX_PROBLEMS],
+            memory_policy=sample.memory_policy,
             host_applications=_applications(sample, application_cores),
         )
         return Measurement(
