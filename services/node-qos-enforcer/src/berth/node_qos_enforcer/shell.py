@@ -17,6 +17,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategies.cold_memory import collect_policy
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
@@ -29,6 +31,7 @@ from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_be
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures, shown
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
@@ -75,13 +78,15 @@ class Agent:
     def __init__(self) -> None:
         """Know nothing yet; what to read is in the settings, which come with the context."""
         self._parts: Parts | None = None
+        self._interference = InterferenceFigures()
         self.lock = NodeLock("")
 
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
+            self._interference.node = known.node
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor, doers = _machine(settings)
+            trees, executor, doers = _machine(settings, self._interference)
             known.more += [executor.problems, doers.problems]
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -114,7 +119,8 @@ class Agent:
             await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
             applier = Applier(executor, kept=KeptFiles(executor.tree, most_files()))
-            await enforce_for_ever(ctx, trees, known, applier, lock, doers)
+            with shown(self._interference, is_on=ctx.settings.enforce_perf):
+                await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
         if not (ctx.settings.enforce or ctx.settings.give_back or ctx.settings.nri_socket):
@@ -137,7 +143,11 @@ class Agent:
         )
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
         reconciler = Reconciler(
-            known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
+            known=known,
+            meter=meter,
+            bucket=bucket,
+            enforces=ctx.settings.enforce and not ctx.settings.give_back,
+            every_s=ctx.settings.metrics_interval_s,
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
         kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
@@ -175,7 +185,7 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, Executor, Doers]:
     """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
@@ -187,7 +197,8 @@ def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
     executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
-    return trees, executor, doers_of(groups, settings.journal_file, boot)
+    doers = doers_of(groups, elsewhere["sys"], settings.journal_file, boot, figures)
+    return trees, executor, doers
 
 
 def undo(environ: Mapping[str, str]) -> int:
@@ -203,7 +214,7 @@ def undo(environ: Mapping[str, str]) -> int:
         print(f"{settings.journal_file}: the lock beside it cannot be taken: {error.strerror}")
         return 1
     try:
-        _, executor, doers = _machine(settings)
+        _, executor, doers = _machine(settings, InterferenceFigures())
         executor.load()
         doers.load()
         problems = (*executor.problems(), *doers.problems(), *doers.clear(), *give_back(executor))
@@ -284,10 +295,15 @@ async def _look(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) ->
     """Take one look in a thread and report it."""
     with figures.LOOK_SECONDS.time():
         sample = await asyncio.to_thread(
-            take_sample, trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK")
+            take_sample,
+            trees,
+            monotonic=ctx.clock.monotonic,
+            clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+            applications=lambda driver: applications_of(reconciler.known.strategies.spec, driver)[0],
+            memory_policy=collect_policy(reconciler.known.strategies.spec),
         )
     known = set() if reconciler.last is None else {problem.field for problem in reconciler.last.metrics.problems}
-    measurement = reconciler.report(sample, now=ctx.clock.now())
+    measurement = reconciler.report(sample, now=ctx.clock.now(), now_s=ctx.clock.monotonic())
     for problem in measurement.metrics.problems:
         if problem.field not in known and problem.field != "interval_s":
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)
