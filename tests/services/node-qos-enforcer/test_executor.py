@@ -202,6 +202,24 @@ def test_entries_of_vanished_groups_do_not_pile_up(node, monkeypatch):
     assert len(executor._journal) <= 20
 
 
+def test_a_link_on_the_way_is_not_followed(node, tmp_path):
+    """Of version 1 the folder of a controller may be one; below it there is none."""
+    (node.root / "a/pod").mkdir()
+    (node.root / "a/pod/knob").write_text("before")
+    (node.root / "link").symlink_to("a")
+    process = node.process()
+    process.write("link/pod/knob", "1")
+    assert (node.root / "a/pod/knob").read_text() == "1\n"
+    victim = tmp_path / "elsewhere"
+    victim.mkdir()
+    (victim / "knob").write_text("theirs")
+    shutil.rmtree(node.root / "a/pod")
+    (node.root / "a/pod").symlink_to(victim)
+    with pytest.raises(OSError, match="Not a directory"):
+        process.write("a/pod/knob", "2")
+    assert (victim / "knob").read_text() == "theirs"
+
+
 def test_a_link_is_not_followed(node, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")

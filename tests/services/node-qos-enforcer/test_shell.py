@@ -253,6 +253,18 @@ async def test_an_agent_that_enforces_writes_keeps_and_lets_go(nats_server, mode
         assert knob.read_text() == "max 100000\n", "an agent that ends lets go"
 
 
+async def test_an_agent_that_ends_leaves_all_to_a_successor_that_waits(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    told = {**holds(tmp_path), "enforce": True}
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **told):
+        await until(lambda: (got := latest.metrics()) and got.interval_s, "figures")
+        waits = os.open(tmp_path / "journal.json.next", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(waits, fcntl.LOCK_EX)
+    os.close(waits)
+    assert knob.read_text() == "400000 100000\n", "the next one goes on where it stopped"
+
+
 def holds(agent) -> dict[str, object]:
     """Settings of an agent with a journal, where that of a killed one lies."""
     return {"journal_file": str(agent / "journal.json"), "strategy_file": str(agent / "strategy.json")}

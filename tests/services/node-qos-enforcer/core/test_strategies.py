@@ -262,6 +262,27 @@ def test_version_1_does_not_hand_limits_of_disks_down():
     }
 
 
+@pytest.mark.parametrize(("volumes", "name"), [({"data": "pv-1"}, "data"), ({}, "pv-1"), ({"other": "pv-2"}, "pv-1")])
+def test_a_pod_names_its_volumes_as_it_does_itself_or_as_kubelet_does(volumes, name):
+    asks = {"blocks": [{"name": name, "type": "podvolume", "ioCfg": {"writeIOPS": 9}}]}
+    owner = pod("a", "LS", annotations={names.ANNOTATION_BLKIO_QOS: asks}, volumes=volumes)
+    found = decided(BLOCK_IO, look(owner, disks=DISKS), {})
+    assert {each.key for each in found.wanted} == {"8:16"}
+    assert found.reports == ()
+
+
+@pytest.mark.parametrize("name", ["nothing", "../../../b/volumes/kubernetes.io~csi/pv-1", "data"])
+def test_a_volume_that_is_not_its_own_is_named(name):
+    asks = {"blocks": [{"name": name, "type": "podvolume"}]}
+    disks = Disks(
+        DISKS.disk_number, mount_device={"/var/lib/kubelet/pods/b/volumes/kubernetes.io~csi/pv-1/mount": "/dev/vdb"}
+    )
+    owner = pod("a", "LS", annotations={names.ANNOTATION_BLKIO_QOS: asks}, volumes={"data": "pv-1"})
+    found = decided(BLOCK_IO, look(owner, disks=disks), {})
+    assert found.wanted == ()
+    assert found.reports[0].field == "pods[d/a].metadata.annotations[koordinator.sh/blkioQOS].blocks[0]"
+
+
 @pytest.mark.parametrize(
     ("blocks", "field"),
     [

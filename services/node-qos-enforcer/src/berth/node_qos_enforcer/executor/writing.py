@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
 
@@ -27,6 +28,7 @@ PRUNE_FROM: Final = 1_000
 NOWHERE: Final = JournalFile("")
 FILE_MODE: Final = 0o644
 FOLDER_MODE: Final = 0o755
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 ELSEWHERE: Final = "@"
 """What a path begins with that is not below the root of control groups."""
 
@@ -246,12 +248,12 @@ class Executor:
 
     def _put(self, path: str, text: str) -> None:
         tree, below = self._at(path)
-        made = os.O_CREAT if path.startswith(f"{ELSEWHERE}host/") else 0
-        descriptor = os.open(
-            tree.root / below,
-            os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | made,
-            FILE_MODE,
-        )
+        is_hosts = path.startswith(f"{ELSEWHERE}host/")
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        if is_hosts:
+            descriptor = os.open(tree.root / below, flags | os.O_CREAT, FILE_MODE)
+        else:
+            descriptor = _open_below(tree.root, below, flags)
         try:
             os.write(descriptor, f"{text}\n".encode())
         finally:
@@ -274,6 +276,23 @@ class Executor:
             self.problem = _problem(f"cannot be kept: {_reason(error)}")
         else:
             self.problem = None
+
+
+def _open_below(root: Path, path: str, flags: int) -> int:
+    """Open a file of the kernel by a way on which there is no link, but for the first step: controllers of version 1
+    have links beside them. Raises OSError."""
+    first, *steps = path.split("/")
+    if not steps:
+        return os.open(root / first, flags)
+    folder = os.open(root / first, _FOLDER)
+    try:
+        for step in steps[:-1]:
+            below = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(steps[-1], flags, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _folder(path: str) -> str:
