@@ -1,4 +1,4 @@
-"""What who may write pods can claim in annotations: cards, a plan, a quota, a Reservation, batch resources, profiles."""
+"""What who may write pods can claim in annotations: cards, a plan, a quota, a Reservation, batch amounts, profiles."""
 
 from __future__ import annotations
 

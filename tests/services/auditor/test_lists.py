@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from berth.auditor.core.objects import Lists
 from berth.auditor.lists import IncompleteError, Lister
-from berth.auditor.views import Lists
 from berth.contracts.names import SCHEDULER_NAME
 from berth.kube import Answer, resources
 

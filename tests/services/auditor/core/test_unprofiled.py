@@ -9,8 +9,8 @@ import pytest
 from tests.libs.invariants.story import Story
 from tests.services.auditor.looks import event_of, ledger_of, lists_of, reconciler, told
 
+from berth.auditor.core.objects import Lists
 from berth.auditor.core.unprofiled import Unprofiled
-from berth.auditor.views import Lists
 from berth.contracts import kube, names
 from berth.rules.webhooks import entry_of_profile
 

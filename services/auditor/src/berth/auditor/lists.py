@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.auditor.views import Lists
+from berth.auditor.core.objects import Lists
 from berth.contracts import kube, names
 from berth.kube import KubeApi, Selection, resources
 from berth.kube.answer import Answer

@@ -8,11 +8,11 @@ from berth.auditor.core.book import PROFILES, Book, Difference
 from berth.auditor.core.confirm import confirmed
 from berth.auditor.core.gangs import GangMemory
 from berth.auditor.core.leftovers import left_behind
+from berth.auditor.core.objects import Lists
 from berth.auditor.core.quota_drift import drifted
 from berth.auditor.core.reports import holds_of
 from berth.auditor.core.unprofiled import Unprofiled
 from berth.auditor.settings import SERVICE
-from berth.auditor.views import Lists
 from berth.contracts.event import AuditReported
 from berth.contracts.quota import QuotaRules
 from berth.contracts.subjects import event_subject

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from berth.auditor.views import Lists
+from berth.auditor.core.objects import Lists
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.invariants import Finding
