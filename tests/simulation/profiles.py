@@ -68,6 +68,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "windows",
     ),
     "lending": ("lent",),
+    "admission": ("profiled",),
     "pressure": ("pressed",),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
