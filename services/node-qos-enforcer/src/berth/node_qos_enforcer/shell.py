@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from berth.contracts import buckets
@@ -43,6 +44,7 @@ from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
+from berth.node_qos_enforcer.trail_question import answering
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, load_settings, serve_status
@@ -81,12 +83,12 @@ class Agent:
         self._interference = InterferenceFigures()
         self.lock = NodeLock("")
 
-    def _shared(self, settings: Settings) -> Parts:
+    def _shared(self, settings: Settings, now: Callable[[], float] = time.time) -> Parts:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
             self._interference.node = known.node
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor, doers = _machine(settings, self._interference)
+            trees, executor, doers = _machine(settings, self._interference, now)
             known.more += [executor.problems, doers.problems]
             inside = Inside(settings, known)
             known.more.append(inside.problems)
@@ -100,7 +102,9 @@ class Agent:
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
@@ -128,7 +132,9 @@ class Agent:
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, _, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -153,7 +159,11 @@ class Agent:
         kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
         pods = PodsOfNode(inside if ctx.settings.nri_socket else None, kubelet, ctx.clock.monotonic)
         reporting = Reporting(ctx, known.node, inside.hold, pods)
-        await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
+        await serve_status(
+            ctx,
+            lambda: reconciler.facts() | reporting.facts(),
+            others={"trail": answering(known.node, executor.trail, ctx.clock.now)},
+        )
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
@@ -185,7 +195,9 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, Executor, Doers]:
+def _machine(
+    settings: Settings, figures: InterferenceFigures, now: Callable[[], float] = time.time
+) -> tuple[Trees, Executor, Doers]:
     """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
@@ -196,7 +208,7 @@ def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, E
     }
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
-    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere, now=now)
     doers = doers_of(groups, elsewhere["sys"], settings.journal_file, boot, figures)
     return trees, executor, doers
 
