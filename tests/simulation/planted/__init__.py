@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation.planted import in_admission, in_pools, in_reclaim, in_reservations, run_profiles
+from tests.simulation.planted import in_admission, in_members, in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
@@ -18,7 +18,6 @@ from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
-from tests.simulation.planted import in_members, in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_solver as solver
