@@ -167,20 +167,24 @@ class WaitingRules(Holdings):
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
-        by_itself = self.reservations.names_pods or self.placeholders.names_pods
         if self.capacity_came_back:
-            self.queue.wake(self.now, each_by_itself=by_itself)
+            self.queue.wake(self.now, by_itself=self._is_meant)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, self._waits_for_quota, each_by_itself=by_itself)
+                self.queue.wake(self.now, self._waits_for_quota, by_itself=self._is_meant)
             elif self.charged_anew:
-                self.queue.wake(self.now, self._is_charged_anew, each_by_itself=by_itself)
+                self.queue.wake(self.now, self._is_charged_anew, by_itself=self._is_meant)
             if self.fellows_changed:
-                self.queue.wake(self.now, _waits_for_defaults, each_by_itself=by_itself)
-            self.queue.wake_classes(self.now, self.happenings.concern, each_by_itself=by_itself)
+                self.queue.wake(self.now, _waits_for_defaults, by_itself=self._is_meant)
+            self.queue.wake_classes(self.now, self.happenings.concern, by_itself=self._is_meant)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.charged_anew = NO_GROUPS
         self.happenings.clear()
+
+    def _is_meant(self, waiting: Waiting) -> bool:
+        """A Reservation or placeholder may be meant for it alone."""
+        pod = waiting.object
+        return isinstance(pod, Pod) and (self.reservations.may_mean(pod) or self.placeholders.may_mean(pod))
 
     def _is_charged_anew(self, waiting: Waiting) -> bool:
         """It waits for quota, and a group pays for it for whose pods hooks say something else."""
