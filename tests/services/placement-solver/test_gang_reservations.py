@@ -21,9 +21,11 @@ from berth.transaction.claims import Claim
 LAWS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def member(name: str, minimum: int = 2, *, cpu: int = 1000, gang: str = "g", **fields: Any) -> Reservation:
+def member(
+    name: str, minimum: int = 2, *, cpu: int = 1000, gang: str = "g", priority: int = 0, **fields: Any
+) -> Reservation:
     notes = {names.ANNOTATION_GANG_NAME: gang, names.ANNOTATION_GANG_MIN: str(minimum)}
-    template = PodTemplate(requests={names.CPU: cpu}, annotations=notes)
+    template = PodTemplate(requests={names.CPU: cpu}, annotations=notes, priority=priority)
     return Reservation(**{"name": name, "uid": f"uid-{name}", "version": 1, "template": template, **fields})
 
 
@@ -70,6 +72,17 @@ async def test_one_that_waits_for_others_is_told_so_by_name(run: Any) -> None:
         assert [each.message for each in waiting[name].reasons] == ["gang default/g has 2 of 3 members"]
     (view,) = gangs_seen(run.cluster, GangQuestion(namespace="default", name="g")).gangs
     assert (view.children, sorted(view.waiting)) == (2, ["default/p", "reservation/r"])
+
+
+async def test_nobody_leaves_for_a_gang_of_which_a_reservation_waits(run: Any) -> None:
+    bench = SolverBench(run, preempts=True)
+    run.complete()
+    run.pod(pod("low").requests(cpu=4000).on("n0"))
+    run.reservation(member("r", priority=9))
+    run.pod(pod("p").requests(cpu=1000).template(priority=9).gang("g", 2))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert "nobody leaves for gangs of which a Reservation waits" in bench.commands.refusals()["p"]
 
 
 def test_a_reservation_by_itself_may_be_a_gang_and_lives_where_its_template_says(run: Any) -> None:

@@ -47,6 +47,7 @@ from berth.rules.scheduler_config.plugins import POST_FILTER
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
+WITH_RESERVATIONS: Final = "nobody leaves for gangs of which a Reservation waits"
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
 
@@ -70,7 +71,9 @@ class JobPreemption:
     def concerns(self, refused: Refused) -> bool:
         """Nothing but the nodes keeps them from a place, and their profile preempts."""
         for candidate, reasons, *_ in refused.refusals:
-            if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals:
+            if not (isinstance(candidate.object, Pod) or refused.unit.needed):
+                return False
+            if candidate.refusals or candidate.cls.refusals:
                 return False
             if PLUGIN not in candidate.cls.rules.profile.points[POST_FILTER]:
                 return False
@@ -86,6 +89,8 @@ class JobPreemption:
         needed = needed_of(unit)
         if len(needed) < sum(unit.needed.values()):
             return Nobody()  # the others have to come first
+        if any(candidate.is_reservation for candidate in unit.candidates):
+            return Nobody(f"preemption: {WITH_RESERVATIONS}")
         why_not = self.why_not(unit, asking)
         if why_not:
             return Nobody(f"preemption: {why_not}")
