@@ -95,6 +95,9 @@ class ByBerth:
         """What it was charged is taken back."""
         self._trials.pop(pod.name).undo()
         self._driven.delete_pod(pod.name)
+        # Nothing is bound here, so the view does not see that somebody who had a node is gone.
+        if pod.request.gpus:
+            self._driven.cluster.workload.left()
 
 
 POLICIES: Final = {"FGD": ByFgd, "Berth": ByBerth}
