@@ -15,9 +15,9 @@ from berth.contracts.base import Problem
 CPU_MAX: Final = 8_191
 """Highest CPU id accepted; NR_CPUS of distribution kernels is 8192."""
 TEXT_LENGTH_MAX: Final = 65_536
-REMEMBERED: Final = 1_024
+REMEMBERED: Final = 64
 REMEMBERED_LENGTH: Final = 256
-"""Of so many lists that are not longer the result is kept: every container of a node has one of few."""
+"""Of so many lists that are not longer the result is kept: most containers of a node have one of few."""
 NO_CPUS: Final = frozenset[int]()
 
 _QUOTED_MAX: Final = 60
