@@ -36,10 +36,12 @@ from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Round
 from berth.node_qos_enforcer.disk_reading import DiskReader
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import Enforcer
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.predicting import Predicting
@@ -87,6 +89,7 @@ class Agent:
             Meter(NODE, max_gap_s=5.0),
             known,
             strategies=Round(STRATEGIES, COMPONENTS),
+            doers=doers_of(DiskTree(node.cgroup), trees["sys"], str(folder / "journal"), "b", InterferenceFigures()),
             disks=DiskReader(node.root / "sys", node.tools),
             predicting=Predicting(NODE, str(folder / "peaks"), Rule(86_400.0)),
         )

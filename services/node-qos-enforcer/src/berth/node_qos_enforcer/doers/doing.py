@@ -53,6 +53,8 @@ class Doers:
         self._file = file
         self._boot = boot
         self._begun: set[str] = set()
+        self._wanted: Mapping[Ref, str] = {}
+        self._shares: list[Mapping[Ref, str]] = [{} for _ in doers]
         self.problem: Problem | None = None
         self._aside: Problem | None = None
 
@@ -84,10 +86,14 @@ class Doers:
         return frozenset[str]().union(*(each.knobs for each in self._doers))
 
     def bring(self, wanted: Mapping[Ref, str], *, undecided: frozenset[str] = frozenset()) -> Done:
-        """Bring about all that is wanted. Knobs of strategies that have not decided stay as they are."""
+        """Bring about all that is wanted. Knobs of strategies that have not decided stay as they are. The same object
+        says: as before."""
         changed, problems, lacks, lacking = 0, list[Problem](), list[str](), set[str]()
-        for doer in self._doers:
-            mine = {ref: value for ref, value in wanted.items() if ref.knob in doer.knobs}
+        if wanted is not self._wanted:
+            self._wanted = wanted
+            of_knobs = [each.knobs for each in self._doers]
+            self._shares = [{ref: value for ref, value in wanted.items() if ref.knob in knobs} for knobs in of_knobs]
+        for doer, mine in zip(self._doers, self._shares, strict=True):
             if (not mine and not doer.knobs & self._begun) or doer.knobs & undecided:
                 continue
             if mine:

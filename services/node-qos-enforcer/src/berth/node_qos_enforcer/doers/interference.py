@@ -1,7 +1,8 @@
 """Looks at groups to see why somebody is slow: counters of the processor, and pressure.
 
 A container is counted for ten rounds in sixty. Two descriptors for each CPU and container are many, so there are never
-more than so many at once, and containers take turns. Pressure is read once in ten rounds.
+more than so many at once, and containers take turns. Pressure is read twice a minute: it is an average of ten seconds
+and more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from berth.node_qos_enforcer.interference_figures import InterferenceFigures
 COUNTERS_MAX: Final = 2_048
 WINDOW_ROUNDS: Final = 10
 EVERY_ROUNDS: Final = 60
-PRESSURE_ROUNDS: Final = 10
+PRESSURE_ROUNDS: Final = 30
 AGAIN_ROUNDS: Final = 600
 """Where counters cannot be had, they are asked for again after so many."""
 PERF_V1: Final = "perf_event"
