@@ -37,6 +37,7 @@ lint: ## style, layers, types, contract drift
 	$(LINT) mypy proto/src libs/*/src services/*/src
 	$(RUN) python -m berth.contracts.generate --check
 	$(RUN) python tools/nats_permissions.py --check
+	$(RUN) python tools/strategy_sample.py --check
 	$(LINT) python tools/protos.py --check
 
 .PHONY: format
@@ -49,6 +50,7 @@ contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissi
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
 	$(RUN) python tools/agent_components.py
+	$(RUN) python tools/strategy_sample.py
 	$(LINT) python tools/protos.py
 
 .PHONY: bench
@@ -86,6 +88,10 @@ bench-node: ## a service beside batch pods on a whole real node, with the agent 
 .PHONY: e2e-kernel
 e2e-kernel: ## every knob of control groups version 2 on Debian's kernel, booted in qemu without KVM (gets both, as root)
 	@tools/kernel/assets.sh >/dev/null && $(RUN) pytest -m e2e tests/kernel $(ARGS)
+
+.PHONY: e2e-yarn
+e2e-yarn: ## yarn-operator against a real pair of ResourceManagers and a NodeManager (Java 17, Maven: gets 90 MB once; says what is missing)
+	@tools/yarn/assets.sh >/dev/null || true; $(RUN) pytest -m e2e tests/yarn $(ARGS)
 
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)

@@ -27,9 +27,9 @@ from berth.contracts import names
 RUNS = 5
 WATCH_S = 8.0
 SETTLE_S = 6.0
+"""The quota grows by a tenth of the node in a second."""
 CALM_CORES, CALM_S = 0.9, 15.0
 """The node's own services use less; until a machine does that, or so long, it is waited."""
-"""The quota grows by a tenth of the node in a second."""
 RATE, ROUNDS = 200, 20
 THRESHOLD_PERCENT, LEAST_PERCENT = 65, 20
 BATCH_PODS = 2
