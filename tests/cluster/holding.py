@@ -84,7 +84,8 @@ def hold(cluster: Cluster, outside: Outside) -> None:
     done(cluster, "limited", "service", "late")
     configure(cluster, colocation=None, cpu_burst=None, resource_qos=None, system=None)
     cluster.until(lambda: "htb" not in _qdisc(cluster), "the tree of the device to be gone")
-    cluster.report.step("strategies taken away: the device has no tree, as before")
+    cluster.until(lambda: not _disk_limit(_number()), "the best-effort group to have no limit of the disk")
+    cluster.report.step("strategies taken away: neither tree nor limit of the disk, as before")
     cluster.kubectl("apply", "--server-side", "-k", str(INSIDE))
     until_ready(cluster)
 
@@ -233,8 +234,8 @@ def _disk(cluster: Cluster, batch: dict[str, Any]) -> None:
     )
 
 
-def _disk_limit(number: str) -> int:
-    text = groups.value(groups.BEST_EFFORT, "blkio", "blkio.throttle.write_bps_device", "io.max") or ""
+def _disk_limit(number: str, group: str = groups.BEST_EFFORT) -> int:
+    text = groups.value(group, "blkio", "blkio.throttle.write_bps_device", "io.max") or ""
     line = next((each for each in text.splitlines() if each.startswith(f"{number} ")), "")
     found = re.search(r"wbps=(\d+)", line) if groups.VERSION_2 else re.search(r" (\d+)$", line)
     return int(found[1]) if found else 0
@@ -311,6 +312,9 @@ def _amid(cluster: Cluster, batch: dict[str, Any], service: dict[str, Any], amou
     _right(
         cluster, batch, service, late, again="containerd and both containers killed, the agent deleted, a pod created: "
     )
+    if not groups.VERSION_2:  # where each group of processes has it for itself
+        number = _number()
+        cluster.until(lambda: _disk_limit(number, _group(_now(cluster, batch))) == DISK_BPS, "its limit of the disk")
     assert _disk_limit(_number()) == DISK_BPS
     cluster.until(
         lambda: _are_marked(cluster, *(_now(cluster, pod) for pod in (batch, service, late))), "their addresses again"

@@ -19,7 +19,7 @@ from berth.resources.quantity import parse_milli
 
 ASKED_MILLI, ASKED_MIB = 100, 64
 COLOCATION = {"enable": True, "cpuReclaimThresholdPercent": 100, "memoryReclaimThresholdPercent": 90}
-OFFER_S = 60.0
+OFFER_S = 30.0
 """An offer rises after two reports."""
 BATCH_AMOUNTS = {names.BATCH_CPU: str(ASKED_MILLI), names.BATCH_MEMORY: f"{ASKED_MIB}Mi"}
 
