@@ -18,7 +18,7 @@ from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
-from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
+from tests.simulation.planted import in_pools, in_reclaim, in_reservations, in_yarn, run_profiles
 from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
@@ -218,6 +218,13 @@ PLANTED: Final[dict[str, Bug]] = {
         run_profiles.CHANGING_CARDS,
     ),
     "needs evict twice": Bug("who leaves already covers nothing", pressure.covered_twice, run_profiles.PRESSED),
+    "YARN at once": Bug("YARN grows before Kubernetes has shrunk", in_yarn.grows_at_once, run_profiles.YARN),
+    "YARN away": Bug(
+        "while no ResourceManager answers YARN has nothing", in_yarn.away_is_empty, run_profiles.YARN_AWAY
+    ),
+    "unlisted": Bug(
+        "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
+    ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "beyond the min": Bug(
