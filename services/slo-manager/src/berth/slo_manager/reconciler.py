@@ -23,18 +23,21 @@ from berth.slo_manager.core.annotation_requests import AnnotationRequests
 from berth.slo_manager.core.evicting.deciding import Evicting
 from berth.slo_manager.core.evicting.deciding import Seen as SeenOfPods
 from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
+from berth.slo_manager.core.object_requests import ObjectRequests
 from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
 from berth.slo_manager.core.offers.requests import OfferRequests
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
-from berth.slo_manager.core.repeats import Asked, first
+from berth.slo_manager.core.turns import Budget, Turns
 from berth.slo_manager.settings import SERVICE
 from berth.slo_manager.views import NODE, OFFER, PodView, Pressures, Reports, SloView, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
 METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
+OBJECTS_PER_S: Final = 10.0
+"""Writes of objects, and of annotations of nodes, in the whole cluster; what nodes lend is counted by itself."""
 
 
 class Reconciler:
@@ -66,11 +69,13 @@ class Reconciler:
         self._sync_objects = sync_objects
         self._sync_nodes = sync_nodes
         self._sync_offers = sync_offers
-        self._mirror = Mirror() if mirror_metrics else None
+        budget = Budget(OBJECTS_PER_S, at_first=OBJECTS_PER_S)
+        self._turns: Turns[tuple[str, str]] = Turns(budget)
+        self._mirror = Mirror(budget) if mirror_metrics else None
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
-        self._asked: dict[str, Asked] = {}
-        self._annotations = AnnotationRequests()
+        self._objects = ObjectRequests(self._turns)
+        self._annotations = AnnotationRequests(self._turns)
         self._deciding = Deciding(rules)
         self._offers = OfferRequests()
         self._evicting = Evicting(evictions_per_hour)
@@ -100,7 +105,7 @@ class Reconciler:
             "nodes to show offers": self.offers_to_be_written,
             "pods to be evicted": self.evictions_open,
             "problems": len(self.config.problems),
-            "nodes with problems": sum(bool(each.problems) for each in strategies),
+            "nodes with problems": len(self.published.faulty),
             "unusable keys": ", ".join(self.config.unusable) or "none",
             "unreadable messages": self.unreadable,
             "view": self.view.missing,
@@ -109,7 +114,7 @@ class Reconciler:
     @property
     def to_be_written(self) -> int:
         """How many objects were asked for and are not shown yet."""
-        return len(self._asked)
+        return self._objects.open
 
     @property
     def to_be_annotated(self) -> int:
@@ -119,7 +124,7 @@ class Reconciler:
     @property
     def lending(self) -> int:
         """How many nodes lend anything."""
-        return sum(bool(each.offers) for each in self.published.offers.messages.values())
+        return len(self.published.offers.lending)
 
     @property
     def offers_to_be_written(self) -> int:
@@ -145,7 +150,9 @@ class Reconciler:
 
     def due(self, at: Moment) -> list[str]:
         """Nodes of which something was asked for a while ago, whose report grows too old, or whose turn it is."""
-        objects = [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
+        self._objects.look(at.monotonic)
+        annotated = self._annotations.due(at.monotonic)
+        objects = [name for _, name in self._turns.come(at.monotonic)]
         degraded = [name for name, degrades_at in self._degrades_at.items() if at.now > degrades_at]
         turns = self._offers.turns(at.monotonic)
         if self._mirror is not None and self.reports.is_complete:
@@ -153,12 +160,13 @@ class Reconciler:
             arrived = {name: metric.updated_s or 0.0 for name, metric in agents.items() if name in self.view.nodes}
             turns += self._mirror.turns(arrived, made, at.monotonic)
         evicting = self._evicting.due(at.monotonic, at.now)
-        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns, *evicting)))
+        return list(dict.fromkeys((*objects, *annotated, *degraded, *turns, *evicting)))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
         self.config, self._read = Config({}), None
-        self._asked.clear()
+        self._turns.clear()
+        self._objects.clear()
         self._annotations.clear()
         self._deciding.clear()
         self._offers.clear()
@@ -188,7 +196,7 @@ class Reconciler:
 
     def _forget(self, name: str) -> list[Write]:
         """The node is gone."""
-        self._asked.pop(name, None)
+        self._objects.forget(name)
         self._annotations.forget(name)
         self._deciding.forget(name)
         self._offers.forget(name)
@@ -204,7 +212,8 @@ class Reconciler:
         """The strategy, its object and the annotations.
 
         A request for the object is numbered by the clock, but above the one before it as long as SLO shows which that
-        was, whatever clocks do. One that the object does not show after a while is sent again as it was.
+        was, whatever clocks do. It is sent in its turn. One that the object does not show after a while is sent again
+        as it was.
         """
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
@@ -214,8 +223,8 @@ class Reconciler:
             commands = self._annotate(node, ratios, at)
         if self._sync_objects and _shows_otherwise(published, wanted):
             wanted = replace(wanted, revision=max(at.ms, before + 1))
-            commands.append(_object(node, wanted))
-            self._asked[node.name] = first(at.monotonic)
+            if self._objects.is_new(node.name, at.monotonic):
+                commands.append(_object(node, wanted))
         elif wanted == published:
             return [], [*commands, *self._again(node, wanted, at)]
         return [Write(named_key(NODE, node.name), wanted)], commands
@@ -292,14 +301,13 @@ class Reconciler:
         """The request for the node's object once more, if the object does not show it in time."""
         shown = self.view.objects.get(node.name)
         is_shown = shown is not None and shown.revision >= strategy.revision and shown.owner_uid == node.uid
-        if is_shown or not strategy.revision or not self._sync_objects or not self.view.shows_objects:
-            self._asked.pop(node.name, None)
+        if is_shown or not strategy.revision or not self._sync_objects:
+            self._objects.forget(node.name)
             return []
-        asked = self._asked.setdefault(node.name, first(at.monotonic))
-        if at.monotonic < asked.again_at:
+        if not self.view.shows_objects and not self._objects.waits(node.name):
+            self._objects.forget(node.name)
             return []
-        self._asked[node.name] = asked.again(at.monotonic)
-        return [_object(node, strategy, f".{at.ms}")]
+        return [_object(node, strategy, f".{at.ms}")] if self._objects.again(node.name, at.monotonic) else []
 
     def _refusals(self, at: Moment) -> list[Event]:
         """Read the ConfigMap if it changed. What is wrong with it is announced when that is news."""

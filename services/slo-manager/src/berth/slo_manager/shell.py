@@ -88,7 +88,7 @@ class Shell(Manager[Settings, Reconciler]):
         EVICTIONS.set(self.reconciler.evictions_open)
         TO_BE_WRITTEN.set(self.reconciler.to_be_written)
         TO_BE_ANNOTATED.set(self.reconciler.to_be_annotated)
-        FAULTY_NODES.set(sum(bool(each.problems) for each in self.published.messages.values()))
+        FAULTY_NODES.set(len(self.published.faulty))
 
 
 async def main(context: Context[Settings]) -> None:
