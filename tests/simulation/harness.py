@@ -42,6 +42,7 @@ from berth.testing.simulation.world import World
 if TYPE_CHECKING:
     from tests.simulation.node_agent import Machine
     from tests.simulation.webhooks import Webhooks
+    from tests.simulation.yarn_cluster import SimYarn
 
 GARBAGE: Final = b'{"node": 7'
 """What nobody can read."""
@@ -210,6 +211,8 @@ class Harness:
     """The faults that there were so far."""
     machine: Machine | None = None
     """A node with an agent, in some runs."""
+    yarn: SimYarn | None = None
+    """A YARN cluster, in some runs."""
     rights: Mapping[str, Rights] = field(default_factory=dict)
     """What each user of the bus may do."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -224,6 +227,7 @@ def build(
     log_level: Level,
     specs: Sequence[ServiceSpec] = SPECS,
     machine: Machine | None = None,
+    yarn: SimYarn | None = None,
     controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
@@ -259,11 +263,14 @@ def build(
         return await Bus.connect(settings, service=service, clock=process.clock, random=process.random, client=client)
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, rights)
+    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, yarn, rights)
     harness.settings = {spec.name: spec.environ for spec in specs}
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]
+    if yarn is not None:
+        yarn.live(harness)
+        specs = [*specs, yarn.spec()]
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
     return harness

@@ -40,6 +40,7 @@ from tests.simulation.settled.told import StatusRequests
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 from tests.simulation.webhooks import LAW as WEBHOOK_LAW
+from tests.simulation.yarn_cluster import YARN_OPERATOR, SimYarn
 
 from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
@@ -121,6 +122,7 @@ def _run(
         machine = profile.machine(folder, _chance(seed, "machine"), profile.end_s)
         stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
+    yarn = SimYarn(_chance(seed, "yarn")) if replicas.get(YARN_OPERATOR) else None
     harness = build(
         seed,
         manifests,
@@ -128,6 +130,7 @@ def _run(
         log_level=level,
         specs=profile.specs(SPECS),
         machine=machine,
+        yarn=yarn,
         controllers=profile.controllers,
     )
     stack.callback(harness.world.close)

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation.planted import in_admission, in_members, in_pools, in_reclaim, in_reservations, run_profiles
+from tests.simulation.planted import (
+    in_admission,
+    in_members,
+    in_pools,
+    in_reclaim,
+    in_reservations,
+    in_yarn,
+    run_profiles,
+)
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
@@ -229,6 +237,13 @@ PLANTED: Final[dict[str, Bug]] = {
     ),
     "missed untold": Bug(
         "nobody looks for pods without their profile", in_admission.missed_untold, run_profiles.PROFILED
+    ),
+    "YARN at once": Bug("YARN grows before Kubernetes has shrunk", in_yarn.grows_at_once, run_profiles.YARN),
+    "YARN away": Bug(
+        "while no ResourceManager answers YARN has nothing", in_yarn.away_is_empty, run_profiles.YARN_AWAY
+    ),
+    "unlisted": Bug(
+        "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),

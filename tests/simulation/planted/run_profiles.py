@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tests.simulation import (
+    dividing,
     gathers,
     hooked,
     inside,
@@ -74,6 +75,11 @@ def with_webhooks(rng: random.Random) -> Mapping[str, int]:
     return {"slo-manager": 1, WEBHOOK: 2, "auditor": 1}
 
 
+def with_yarn(rng: random.Random) -> Mapping[str, int]:
+    """Nodes that lend to YARN as well, and maybe a second replica that sees to it."""
+    return {"slo-manager": 1, "yarn-operator": rng.choice((1, 2))}
+
+
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
     """A node that follows the strategies of slo-manager."""
     return {"slo-manager": 1, "node-qos-enforcer": 1}
@@ -122,6 +128,36 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+YARN: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=80),
+    cluster=dividing.cluster,
+    actions=lending.crowd,
+    replicas=with_yarn,
+    faults=every(
+        5.0,
+        dividing.yarn_away,
+        dividing.yarn_unheard,
+        dividing.yarn_anew,
+        trouble.killed("yarn-operator"),
+        trouble.paused("yarn-operator", 0.5, 9.0),
+        trouble.killed("slo-manager"),
+        trouble.paused(WRITER, 0.5, 3.0),
+        late("yarn-operator:berth_slo", 3.0),
+        late("yarn-operator:berth_state", 3.0),
+        trouble.slow_bus(0.5, 4.0),
+    ),
+    injector=dividing.YarnSaboteur,
+)
+"""Kubernetes and YARN fill what nodes lend, at once, and one does not hear of the other at once."""
+YARN_AWAY: Final = replace(
+    YARN,
+    end_s=45.0,
+    whole_s=50.0,
+    size=Size(nodes=3, singles=30),
+    faults=every(9.0, dividing.yarn_away),
+)
+"""The pair of ResourceManagers takes turns."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),

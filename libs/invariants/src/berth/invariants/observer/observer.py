@@ -26,6 +26,7 @@ from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.cores import Cores
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
+from berth.invariants.observer.divided import Divided
 from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
@@ -131,6 +132,8 @@ class Observer:
         self._pools = Pools(self.verdicts, self._sight)
         self._shares = Shares(self.verdicts, self.capacity)
         self._lent = Lent(self.verdicts, self.capacity)
+        self.divided = Divided(self.verdicts)
+        """What another framework has of what nodes lend; see `Divided.has`. Without that I40 is not judged."""
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self._objects["reservations"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -267,6 +270,7 @@ class Observer:
     def slo(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that SLO has stored. Without them I36 is not judged."""
         self._lent.see(key, value, deleted)
+        self.divided.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""
