@@ -32,7 +32,16 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "loss": ("losses", "losses later", "losses of two", "halves", "halves and loss", "quotas lost", "garbled"),
     "bus": ("eras", "full", "late ledger", "late state", "leaders move", "led anew", "state remade"),
     "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
-    "gangs": ("barred", "gathered", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
+    "gangs": (
+        "barred",
+        "gathered",
+        "reserved members",
+        "shrunk gangs",
+        "stages",
+        "stages contended",
+        "stages of many",
+        "stages stopped",
+    ),
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
     "shares": (
         "capped",

@@ -100,6 +100,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "converted in part": (0, "I41"),
     "missed untold": (0, "I41"),
     "scattered": (0, "I33"),
+    "reserved alone": (0, "I3"),
     "beyond the min": (0, "I35"),
     "given by anybody": (1, "I35"),
     "pool ignored": (0, "I32"),

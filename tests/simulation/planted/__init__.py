@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation.planted import in_admission, in_pools, in_reclaim, in_reservations, run_profiles
+from tests.simulation.planted import in_admission, in_members, in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
@@ -232,6 +232,9 @@ PLANTED: Final[dict[str, Bug]] = {
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
+    "reserved alone": Bug(
+        "a Reservation of a gang does not wait for the others", in_members.go_alone, run_profiles.RESERVED_MEMBERS
+    ),
     "beyond the min": Bug(
         "others leave for one whose group's min promises it nothing", in_reclaim.beyond_the_min, run_profiles.LENT_BACK
     ),

@@ -21,6 +21,7 @@ from tests.simulation import (
     picking,
     pressing,
     profiled,
+    reserved_members,
     shares,
     volumes,
     webhooks,
@@ -145,6 +146,14 @@ PROFILED: Final = replace(
 """Pods that profiles select, while the webhook is there, away, hung, slow, or not trusted."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
+RESERVED_MEMBERS: Final = replace(
+    SHORT,
+    size=Size(nodes=2, gangs=24),
+    actions=reserved_members.crowd,
+    replicas=watched_solvers,
+    faults=every(7.0, trouble.nothing, trouble.nothing, trouble.killed(SOLVER), trouble.killed(WRITER)),
+)
+"""Gangs of which some members are Reservations."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,
