@@ -96,7 +96,13 @@ NETWORK: Final = Strategy(
     "enforce-network",
     decide,
     _is_on,
-    needs=Needs(knobs=(NET_TREE, NET_CLASSES, CLASS_ID), capabilities=("NET_ADMIN",), host_pid=True, host_network=True),
+    needs=Needs(
+        knobs=(NET_TREE, NET_CLASSES, CLASS_ID),
+        capabilities=("NET_ADMIN",),
+        host_pid=True,
+        host_network=True,
+        tools=("tc", "nft"),
+    ),
     reads=_reads,
     memory={},
 )
