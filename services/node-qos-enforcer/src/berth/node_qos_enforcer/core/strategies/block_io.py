@@ -126,5 +126,5 @@ BLOCK_IO: Final = Strategy(
     "enforce",
     decide,
     _is_on,
-    needs=Needs(knobs=tuple(DISK_KNOBS.values())),
+    needs=Needs(knobs=tuple(DISK_KNOBS.values()), tools=("lsblk", "findmnt", "vgs", "lvs")),
 )

@@ -68,7 +68,7 @@ class Needs(NamedTuple):
 
     `knobs` are all that the strategy may set, of which this kernel must have one; `files` are paths of the host of
     which one must be there, beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and
-    `host_network` that the agent sees the node's processes and network.
+    `host_network` that the agent sees the node's processes and network. `tools` are programs of the agent's image.
     """
 
     knobs: tuple[str, ...] = ()
@@ -78,6 +78,7 @@ class Needs(NamedTuple):
     host_pid: bool = False
     host_network: bool = False
     privileged: bool = False
+    tools: tuple[str, ...] = ()
 
 
 class Container(NamedTuple):
