@@ -91,6 +91,8 @@ def _sum(name: str, offer: Offer) -> str:
     """The amount with the terms that it is the sum of."""
     words = [f"{_amount(name, offer.amount)} ="]
     for at, (term, amount) in enumerate(offer.terms.items()):
+        if at and not amount:
+            continue
         sign = "-" if amount < 0 else "+" if at else ""
         words.append(f"{sign} {_amount(name, abs(amount))} {WORDS.get(term, term)}".strip())
     return " ".join(words)
@@ -144,8 +146,11 @@ def _times(times: int) -> str:
 
 
 def _tail(path: str) -> str:
-    """The end of a path, which says most."""
-    return path if len(path) <= PATH_MAX else "…" + path[1 - PATH_MAX :]
+    """The last steps of a path, which say most."""
+    if len(path) <= PATH_MAX:
+        return path
+    end = path[1 - PATH_MAX :]
+    return "…" + (end[end.find("/") :] if "/" in end else end)
 
 
 def strategy_lines(strategies: Mapping[str, str], columns_max: int) -> list[str]:

@@ -61,7 +61,7 @@ async def ask_trail(bus: Bus, name: str) -> TrailAnswer | None:
 
 async def ask_lending(bus: Bus, name: str) -> LendingAnswer | None:
     """What slo-manager says of the node; None where none answers."""
-    answers = await ask_replicas(bus, LENDING, LendingQuestion(name=name), LendingAnswer, waits_s=(AGENTS_WAIT_S,))
+    answers = await ask_replicas(bus, LENDING, LendingQuestion(name=name), LendingAnswer)
     return min(answers, key=lambda answer: (answer.outcome != KNOWN, answer.offer is None), default=None)
 
 
