@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from berth.contracts import buckets
@@ -43,6 +44,7 @@ from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
+from berth.node_qos_enforcer.trail_question import answering
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, load_settings, serve_status
@@ -52,6 +54,10 @@ SECOND_LOOK_S = 1.0
 KEEP_S = 1.0
 BOOT_ID = "sys/kernel/random/boot_id"
 LOOKING = "looking at the node"
+RUNS = (
+    "an agent of this node runs, and would write everything again. Let it give everything back itself "
+    "(BERTH_GIVE_BACK=true), or end it first: take the node out of the DaemonSet's selector, or delete the DaemonSet"
+)
 
 
 class Parts(NamedTuple):
@@ -77,13 +83,13 @@ class Agent:
         self._interference = InterferenceFigures()
         self.lock = NodeLock("")
 
-    def _shared(self, settings: Settings) -> Parts:
+    def _shared(self, settings: Settings, now: Callable[[], float] = time.time) -> Parts:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
             self._interference.node = known.node
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor, doers = _machine(settings, self._interference)
-            known.more.append(executor.problems)
+            trees, executor, doers = _machine(settings, self._interference, now)
+            known.more += [executor.problems, doers.problems]
             inside = Inside(settings, known)
             known.more.append(inside.problems)
             inventories = InventoryFile(settings.inventory_file, known.node)
@@ -96,15 +102,16 @@ class Agent:
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
         await _describe(ctx, trees, known)
         lock = self.lock = NodeLock(ctx.settings.journal_file)
-        if ctx.settings.enforce or ctx.settings.give_back:
-            # During a roll-out the process before this one still writes: its journal is read when it has ended.
-            await lock.wait(ctx.clock.sleep)
+        # During a roll-out the process before this one still writes: its journal is read when it has ended.
+        await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
         await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
@@ -120,10 +127,14 @@ class Agent:
                 await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
+        if not (ctx.settings.enforce or ctx.settings.give_back or ctx.settings.nri_socket):
+            lock.release()
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, _, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -148,7 +159,11 @@ class Agent:
         kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
         pods = PodsOfNode(inside if ctx.settings.nri_socket else None, kubelet, ctx.clock.monotonic)
         reporting = Reporting(ctx, known.node, inside.hold, pods)
-        await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
+        await serve_status(
+            ctx,
+            lambda: reconciler.facts() | reporting.facts(),
+            others={"trail": answering(known.node, executor.trail, ctx.clock.now)},
+        )
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
@@ -180,7 +195,9 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, Executor, Doers]:
+def _machine(
+    settings: Settings, figures: InterferenceFigures, now: Callable[[], float] = time.time
+) -> tuple[Trees, Executor, Doers]:
     """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
@@ -191,17 +208,30 @@ def _machine(settings: Settings, figures: InterferenceFigures) -> tuple[Trees, E
     }
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
-    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere, now=now)
     doers = doers_of(groups, elsewhere["sys"], settings.journal_file, boot, figures)
     return trees, executor, doers
 
 
 def undo(environ: Mapping[str, str]) -> int:
-    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
-    _, executor, doers = _machine(load_settings(Settings, environ), InterferenceFigures())
-    executor.load()
-    doers.load()
-    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
+    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be, 2
+    when it was refused, since an agent runs that would write it again."""
+    settings = load_settings(Settings, environ)
+    lock = NodeLock(settings.journal_file)
+    try:
+        if not lock.take():
+            print(f"{settings.journal_file}: {RUNS}")
+            return 2
+    except OSError as error:
+        print(f"{settings.journal_file}: the lock beside it cannot be taken: {error.strerror}")
+        return 1
+    try:
+        _, executor, doers = _machine(settings, InterferenceFigures())
+        executor.load()
+        doers.load()
+        problems = (*executor.problems(), *doers.problems(), *doers.clear(), *give_back(executor))
+    finally:
+        lock.release()
     for problem in problems:
         print(f"{problem.field}: {problem.message}")
     return 1 if problems else 0
