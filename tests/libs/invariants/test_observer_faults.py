@@ -65,5 +65,6 @@ def test_every_promise_that_is_watched_has_a_fault() -> None:
     elsewhere |= {"I30b"}  # and pods that Reservations take over: test_observer_take_overs
     elsewhere |= {"I30c"}  # and Reservations that grow: test_observer_growths
     elsewhere |= {"I33"}  # and gangs in the network: test_gathered
+    elsewhere |= {"I41"}  # and pods without their profile, for which the auditor looks: test_unprofiled
     elsewhere |= {"I29", "I29b"}  # and how Reservations are used: test_observer_reservations
     assert {promise for promise, _ in FAULTS} == set(PROMISES) - elsewhere
