@@ -35,6 +35,7 @@ SERVICE_AMOUNTS = {"cpu": f"{LIMIT_MILLI}m", "memory": "32Mi"}
 DISK_BPS = 4 << 20
 WATCH_S = 4.0
 BANDWIDTH_MBIT = 1000
+MBIT = {"": 1e-6, "K": 1e-3, "M": 1, "G": 1000}
 LEVELS = {"ls": (400, 800), "be": (100, 300)}
 """Mbit a second that a class has in any case, and at most."""
 
@@ -269,14 +270,11 @@ def _network(cluster: Cluster, *pods: dict[str, Any]) -> None:
     cluster.report.step(f"tc class show: {told}; nft puts the batch pod's address into 1:4, the service's into 1:3")
 
 
-def _classes_there(cluster: Cluster) -> dict[str, tuple[int, int]]:
+def _classes_there(cluster: Cluster) -> dict[str, tuple[float, float]]:
     """Rate and ceiling of each class, Mbit a second."""
-    shown = cluster.space.run("tc", "-j", "class", "show", "dev", "uplink")
-    return {
-        each["handle"]: (each["rate"] * 8 // 10**6, each["ceil"] * 8 // 10**6)
-        for each in json.loads(shown or "[]")
-        if each.get("class") == "htb" and "rate" in each
-    }
+    shown = cluster.space.run("tc", "class", "show", "dev", "uplink")
+    found = re.findall(r"^class htb (\S+) .*\brate (\d+)(K|M|G)?bit ceil (\d+)(K|M|G)?bit", shown, re.MULTILINE)
+    return {name: (int(rate) * MBIT[unit], int(most) * MBIT[of]) for name, rate, unit, most, of in found}
 
 
 def _are_marked(cluster: Cluster, *pods: dict[str, Any]) -> bool:

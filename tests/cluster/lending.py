@@ -54,7 +54,7 @@ def lend(cluster: Cluster, outside: Outside) -> None:
 
 
 def lendable(cluster: Cluster) -> tuple[int, int] | None:
-    """Have the node lend: milli-cores and bytes of batch resources; None, which is said, where it lends nothing."""
+    """Have the node lend: milli-cores and bytes of batch resources; None, and it is said, where nothing is left."""
     configure(cluster, colocation=COLOCATION)
     deadline_s = time.monotonic() + OFFER_S
     while (found := _offered(cluster)) is None and time.monotonic() < deadline_s:
