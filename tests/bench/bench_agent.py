@@ -5,7 +5,7 @@ strategy switched on. Compared within one run, taken in turns, are whole rounds,
 rounds of a node whose strategies are off. Counters of every group move between rounds, which is not counted.
 
 With `--seconds` the agent also runs as a process of its own, as it does on a node (bus, container runtime, all
-reports), and the CPU that it takes and its memory are read from /proc; meanwhile containers are created.
+reports), and the CPU that it takes and its memory are read from /proc; then containers are created.
 
 Prints medians and ratios; asserts nothing.
 
@@ -158,9 +158,10 @@ async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
             await peer.ready([node.listed()])
             await _wait(node, seconds=10 + pods / 20)
             before, at = _cpu_s(agent.pid), time.monotonic()
-            spent = await _create(node, peer, seconds)
+            await _wait(node, seconds)
             used = (_cpu_s(agent.pid) - before) / (time.monotonic() - at)
             print(f"a process, {seconds} s: {used * 100:.2f} % of a core, {_memory_mib(agent.pid):.0f} MiB")
+            spent = await _create(node, peer, seconds)
             print(f"  a container waits {spent[len(spent) // 2]:.1f} ms, p99 {spent[int(len(spent) * 0.99)]:.1f}")
         finally:
             agent.terminate()

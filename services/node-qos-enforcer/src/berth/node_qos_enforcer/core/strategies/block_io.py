@@ -81,7 +81,8 @@ def _limits(raw: object, disks: Disks, field: str, pod: Pod | None) -> dict[str,
             each.name,
             kubelet_root=KUBELET_ROOT,
             pod_uid="" if pod is None else pod.uid,
-            volume="" if pod is None else each.name,
+            # Where nobody says otherwise it is kubelet's name for it.
+            volume="" if pod is None else pod.volumes.get(each.name, each.name),
         )
         if disk is None:
             return Problem(field=f"{field}[{position}]"[:300], message=f"no such disk: {each.name[:60]!r}")

@@ -105,7 +105,8 @@ class Pod(NamedTuple):
     its label or its priority, `priority` its value, None where nobody has said it. `requests` and `limits` are its own
     as a whole. `is_known`: labels and annotations have been read; without, only its group is there. `created` is RFC
     3339, empty where it is not known. `ips` are its addresses, unless it uses the node's own network (`host_network`).
-    `may_lower_oom_scores`: its namespace may have others die before it.
+    `may_lower_oom_scores`: its namespace may have others die before it. `volumes` are the folders of those whose disks
+    it limits, by its own names for them.
     """
 
     uid: str
@@ -127,6 +128,7 @@ class Pod(NamedTuple):
     ips: tuple[str, ...] = ()
     host_network: bool = False
     may_lower_oom_scores: bool = False
+    volumes: Mapping[str, str] = {}
 
     @property
     def key(self) -> str:
