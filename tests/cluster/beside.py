@@ -16,13 +16,11 @@ from tests.cluster import groups
 from tests.cluster.cluster import Cluster
 from tests.cluster.installing import NODES
 from tests.cluster.latencies import counted, median, percentile_us
-from tests.cluster.lending import lendable
+from tests.cluster.lending import amounts_of, lendable
 from tests.cluster.listening import Outside
 from tests.cluster.node import NAME
 from tests.cluster.placing import HOME, placed_by_berth
 from tests.cluster.pods import BATCH, configure, run
-
-from berth.contracts import names
 
 RUNS = 5
 WATCH_S = 8.0
@@ -34,7 +32,6 @@ RATE, ROUNDS = 200, 20
 THRESHOLD_PERCENT, LEAST_PERCENT = 65, 20
 BATCH_PODS = 2
 AGENT = "daemonset/node-qos-enforcer"
-AMOUNTS = {names.BATCH_CPU: "100", names.BATCH_MEMORY: "64Mi"}
 SHARED = {
     "policies": {"cpuPolicy": "groupIdentity"},
     "lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 2}},
@@ -58,7 +55,7 @@ class Seen(NamedTuple):
 def beside(cluster: Cluster, outside: Outside) -> None:
     """Measure, and say it."""
     calm = _calm()
-    amounts = AMOUNTS if lendable(cluster) else {}
+    amounts = amounts_of(lendable(cluster))
     configure(
         cluster,
         resource_threshold={

@@ -18,7 +18,7 @@ from tests.cluster.cluster import MANIFESTS, Cluster
 from tests.cluster.inside import AGENT
 from tests.cluster.inside import OVERLAY as INSIDE
 from tests.cluster.installing import NODES, until_ready
-from tests.cluster.lending import lendable
+from tests.cluster.lending import ASKED_MIB, ASKED_MILLI, amounts_of, lendable
 from tests.cluster.listening import Outside
 from tests.cluster.placing import HOME, done
 from tests.cluster.pods import BATCH, configure, create, run
@@ -28,8 +28,6 @@ from tests.e2e.container_runtime import processes_with
 from berth.contracts import names
 
 OVERLAY = MANIFESTS / "holding"
-BATCH_MILLI, BATCH_MIB = 100, 32
-BATCH_AMOUNTS = {names.BATCH_CPU: str(BATCH_MILLI), names.BATCH_MEMORY: f"{BATCH_MIB}Mi"}
 LIMIT_MILLI = 200
 SERVICE_AMOUNTS = {"cpu": f"{LIMIT_MILLI}m", "memory": "32Mi"}
 DISK_BPS = 4 << 20
@@ -72,7 +70,7 @@ def hold(cluster: Cluster, outside: Outside) -> None:
     folder = cluster.space.home / "data"
     folder.mkdir()
     folder.chmod(0o777)
-    amounts = BATCH_AMOUNTS if lendable(cluster) else {}
+    amounts = amounts_of(lendable(cluster))
     batch = run(cluster, "limited", "write", "/data/file", **_batch(amounts), folder=str(folder))
     service = run(cluster, "service", "burn", "1", requests=SERVICE_AMOUNTS, limits=SERVICE_AMOUNTS)
     if amounts:
@@ -113,12 +111,14 @@ def _begun(cluster: Cluster, batch: dict[str, Any]) -> None:
     """What the runtime created the container with: that is the plugin's doing, before the agent wrote anything."""
     info = json.loads(cluster.node.ctr("containers", "info", _container(batch)))
     limits = info["Spec"]["linux"]["resources"]
-    assert limits["cpu"]["quota"] == BATCH_MILLI * 100, limits
-    assert limits["cpu"]["shares"] == BATCH_MILLI * 1024 // 1000, limits
-    assert limits["memory"]["limit"] == BATCH_MIB << 20, limits
+    if _limit(batch, names.BATCH_CPU):
+        assert limits["cpu"]["quota"] == ASKED_MILLI * 100, limits
+        assert limits["cpu"]["shares"] == ASKED_MILLI * 1024 // 1000, limits
+    assert limits["memory"]["limit"] == ASKED_MIB << 20, limits
     cluster.report.step(
-        f"batch pod of {BATCH_MILLI}m and {BATCH_MIB} MiB: containerd created its container with quota "
-        f"{limits['cpu']['quota']}, shares {limits['cpu']['shares']} and memory {limits['memory']['limit']}"
+        f"batch pod of {_limit(batch, names.BATCH_CPU) or 'no'} batch CPU and {ASKED_MIB} MiB: containerd created its "
+        f"container with quota {limits['cpu'].get('quota')}, shares {limits['cpu'].get('shares')} and memory "
+        f"{limits['memory']['limit']}"
     )
 
 
@@ -135,26 +135,30 @@ def _values(pod: dict[str, Any]) -> list[tuple[str, Value]]:
             f"{LIMIT_MILLI * 100} us",
         )
         return [(group, burst)]
-    if not pod["spec"]["containers"][0]["resources"].get("limits"):
-        return []
     quota = Value(
         "quota",
         "cpu",
         "cpu.cfs_quota_us",
         "cpu.max",
-        lambda text: text.split()[0] == str(BATCH_MILLI * 100),
-        f"{BATCH_MILLI * 100} us",
+        lambda text: text.split()[0] == str(ASKED_MILLI * 100),
+        f"{ASKED_MILLI * 100} us",
     )
     memory = Value(
         "memory",
         "memory",
         "memory.limit_in_bytes",
         "memory.max",
-        lambda text: text == str(BATCH_MIB << 20),
-        f"{BATCH_MIB << 20} bytes",
+        lambda text: text == str(ASKED_MIB << 20),
+        f"{ASKED_MIB << 20} bytes",
     )
     pod_group = group.rpartition("/")[0]
-    return [(each, value) for each in (group, pod_group) for value in (quota, memory)]
+    wanted = [value for name, value in ((names.BATCH_CPU, quota), (names.BATCH_MEMORY, memory)) if _limit(pod, name)]
+    return [(each, value) for each in (group, pod_group) for value in wanted]
+
+
+def _limit(pod: dict[str, Any], name: str) -> str:
+    """What a pod's container may use at most, of this; nothing: it does not say."""
+    return str(pod["spec"]["containers"][0]["resources"].get("limits", {}).get(name, ""))
 
 
 def _right(cluster: Cluster, *pods: dict[str, Any], again: str = "") -> None:
