@@ -20,7 +20,7 @@ from berth.node_qos_enforcer.core.journal import Kept
 from berth.node_qos_enforcer.core.knob_texts import problem_of
 from berth.node_qos_enforcer.core.levels import Change, Step, steps
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, Knob
+from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, OOM_SCORE, Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
 from berth.node_qos_enforcer.files import Unreadable
@@ -194,6 +194,9 @@ class Applier:
                     if self.executor.folder(place.path) is not None and knob.kind != "ids":
                         settled[ref] = value
                         missing.add(ref)
+                    elif knob.root in ("proc", "sys") and knob.kind in ("number", "word") and knob.name != OOM_SCORE:
+                        # A group may have vanished, and a process; a folder of the kernel's is there or never.
+                        lacking.add(knob.name)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
                     place.path, self.executor.folder(place.path), change.now, now_s
