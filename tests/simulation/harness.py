@@ -23,7 +23,7 @@ from berth.kube.answer import Answer
 from berth.simcluster.controllers import ControllerSettings
 from berth.simcluster.http.target import Target
 from berth.simcluster.kubelet import KubeletSettings
-from berth.simcluster.store import Event
+from berth.simcluster.store import Event, Path, Reply
 from berth.simcluster.store.collection import DELETED
 from berth.telemetry.logs import Level
 from berth.testing.simulation.journal import Journal
@@ -41,6 +41,7 @@ from berth.testing.simulation.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.node_agent import Machine
+    from tests.simulation.webhooks import Webhooks
 
 GARBAGE: Final = b'{"node": 7'
 """What nobody can read."""
@@ -174,6 +175,14 @@ class Kube(SimKube):
     """The API server; the observer hears which pods Berth itself deletes or evicts, and for whom it looks."""
 
     observer: Observer
+    webhooks: Webhooks | None = None
+    """What users' writes go past, in some runs."""
+
+    def perform(self, verb: str, path: Path, body: bytes | None = None, **query: str) -> Reply:
+        """See `SimKube.perform`."""
+        if self.webhooks is not None and self.webhooks.takes(verb, path):
+            return self.webhooks.begin(Target(path, query), body or b"")
+        return super().perform(verb, path, body, **query)
 
     def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
         """See `SimKube.serve`; users do not come this way."""
@@ -192,7 +201,7 @@ class Harness:
 
     world: World
     journal: Journal
-    kube: SimKube
+    kube: Kube
     nats: Nats
     host: Host
     observer: Observer

@@ -38,14 +38,7 @@ def cluster(rng: random.Random, size: Size) -> list[Json]:
 
 def crowd(rng: random.Random, size: Size) -> list[Timed]:
     """Use that goes up and down; batch pods that end, or are deleted, and others that take what they leave."""
-    done: list[Timed] = []
-    for number in range(size.nodes):
-        at_s, cpu = rng.uniform(0.0, 1.0), 2_000
-        while at_s < size.end_s:
-            if rng.random() < 0.3:
-                cpu = rng.randrange(1_000, 15_000)
-            done.append(Timed(at_s, _report(f"node-{number}", at_s, cpu)))
-            at_s += REPORT_S
+    done = reports(rng, size)
     for number in range(size.singles):
         at_s = rng.uniform(8.0, size.end_s)
         notes = {DURATION: f"{rng.uniform(3, 12):.1f}s"} if rng.random() < 0.7 else {}
@@ -58,6 +51,19 @@ def crowd(rng: random.Random, size: Size) -> list[Timed]:
         if not notes:
             done.append(Timed(at_s + rng.uniform(2.0, 20.0), Delete("Pod", f"batch-{number}", rng.choice((0, 30)))))
     return sorted(done, key=lambda timed: timed.at_s)
+
+
+def reports(rng: random.Random, size: Size) -> list[Timed]:
+    """Use of each node that goes up and down."""
+    done: list[Timed] = []
+    for number in range(size.nodes):
+        at_s, cpu = rng.uniform(0.0, 1.0), 2_000
+        while at_s < size.end_s:
+            if rng.random() < 0.3:
+                cpu = rng.randrange(1_000, 15_000)
+            done.append(Timed(at_s, _report(f"node-{number}", at_s, cpu)))
+            at_s += REPORT_S
+    return done
 
 
 def _report(name: str, at_s: float, cpu_milli: int) -> Change:

@@ -39,6 +39,7 @@ from tests.simulation.settled.endings import Endings
 from tests.simulation.settled.told import StatusRequests
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
+from tests.simulation.webhooks import LAW as WEBHOOK_LAW
 
 from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
@@ -163,6 +164,9 @@ def _run(
     ]
     violations += [f"failure: {text}" for text in harness.host.unseen_failures()]
     violations += odd_errors(harness.journal.errors)
+    if harness.kube.webhooks is not None:
+        untold = [] if left or is_over else harness.kube.webhooks.unreported()
+        violations += [f"{WEBHOOK_LAW} {text}" for text in [*harness.kube.webhooks.broken, *untold][:EVIDENCE_MAX]]
     violations += beyond(harness.rights, harness.observer.verdicts)
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"told {text}" for text in writes.too_often]

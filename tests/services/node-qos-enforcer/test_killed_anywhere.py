@@ -13,7 +13,7 @@ import pytest
 from tests.services.node_qos_all_on import COMPONENTS, SCHEMATA, machine, snapshot_at, spec_of
 
 from berth.node_qos_enforcer import cgroups
-from berth.node_qos_enforcer.core.compose import compose
+from berth.node_qos_enforcer.core.composing import Composing
 from berth.node_qos_enforcer.core.strategies.knobs import KNOBS
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Round
@@ -101,6 +101,7 @@ class Kernel(Executor):
 def agent(kernel: Kernel, version: int) -> set[str]:
     """An agent's life: a few rounds. Returns the strategies that wanted anything."""
     spec, rounds, applier = spec_of(version), Round(STRATEGIES, COMPONENTS), Applier(kernel)
+    composing = Composing(frozenset(each.name for each in KNOBS.values() if each.root == "act"))
     layout = cgroups.detect_layout(kernel.tree)
     busy: set[str] = set()
     for now_s in (0.0, 10.0):
@@ -108,9 +109,15 @@ def agent(kernel: Kernel, version: int) -> set[str]:
         snapshot = snapshot._replace(found=applier.found(layout, set(rounds.reads(snapshot, spec))))
         answer = rounds.decide(snapshot, spec)
         busy |= {each.name for each in answer.standings if each.wanted}
-        done = frozenset(each.name for each in KNOBS.values() if each.root == "act")
-        _, files = compose(snapshot, answer.wanted).apart(done)
-        applied = applier.apply(layout, files, asked=lambda _: None, undecided=answer.undecided, now_s=now_s)
+        change = composing.compose(snapshot, answer.parts)
+        applied = applier.apply(
+            layout,
+            change.files,
+            asked=lambda _: None,
+            undecided=answer.undecided,
+            now_s=now_s,
+            touched=change.touched,
+        )
         assert [*answer.reports, *applied.problems] == []
     return busy
 

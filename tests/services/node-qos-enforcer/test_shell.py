@@ -101,6 +101,7 @@ async def agent(server, machine, **settings):
         **{
             "node_name": NODE,
             "interval_s": 0.1,
+            "metrics_interval_s": 0.0,
             "proc_root": str(machine.root / "proc"),
             "sys_root": str(machine.root / "sys"),
             **settings,

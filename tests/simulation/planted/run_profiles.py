@@ -10,7 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, pressing, shares, volumes
+from tests.simulation import (
+    gathers,
+    hooked,
+    inside,
+    lenders,
+    lending,
+    mates,
+    owned,
+    picking,
+    pressing,
+    profiled,
+    reserved_members,
+    shares,
+    volumes,
+    webhooks,
+)
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -28,6 +43,7 @@ from tests.simulation.planted.bookings import (
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
+from tests.simulation.services import WEBHOOK
 from tests.simulation.workload import Size
 
 from berth.simcluster.controllers import ControllerSettings
@@ -51,6 +67,11 @@ def four_solvers(rng: random.Random) -> Mapping[str, int]:
 def with_slo_manager(rng: random.Random) -> Mapping[str, int]:
     """Two that share the work, and nodes that lend."""
     return {SOLVER: 2, "slo-manager": 1}
+
+
+def with_webhooks(rng: random.Random) -> Mapping[str, int]:
+    """Nodes that lend, two replicas of the webhook, and the auditor."""
+    return {"slo-manager": 1, WEBHOOK: 2, "auditor": 1}
 
 
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
@@ -111,8 +132,28 @@ PRESSED: Final = replace(
     injector=pressing.Pressing,
 )
 """Agents of nodes that ask for more pods than it takes."""
+PROFILED: Final = replace(
+    SHORT,
+    size=Size(nodes=4, singles=70),
+    cluster=profiled.cluster,
+    actions=profiled.crowd,
+    replicas=with_webhooks,
+    faults=every(20.0, trouble.nothing, trouble.killed(WRITER), trouble.killed(SOLVER)),
+    injector=webhooks.Hooked,
+    environ={name: {"BERTH_WEBHOOK_URL": webhooks.URL} for name in (WRITER, WEBHOOK)},
+    constants=webhooks.in_place(),
+)
+"""Pods that profiles select, while the webhook is there, away, hung, slow, or not trusted."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
+RESERVED_MEMBERS: Final = replace(
+    SHORT,
+    size=Size(nodes=2, gangs=24),
+    actions=reserved_members.crowd,
+    replicas=watched_solvers,
+    faults=every(7.0, trouble.nothing, trouble.nothing, trouble.killed(SOLVER), trouble.killed(WRITER)),
+)
+"""Gangs of which some members are Reservations."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,

@@ -16,7 +16,7 @@ from berth.node_qos_enforcer.core.strategies.batch_limits import BATCH_LIMITS
 from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, SCHEMATA, TASKS, THREADS
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
-from berth.node_qos_enforcer.core.strategies.seam import Pod, Ref
+from berth.node_qos_enforcer.core.strategies.seam import Pod, Ref, Wanted
 
 MIB = 1 << 20
 FOUND = {
@@ -32,9 +32,13 @@ def answer(spec: Any, pods: tuple[Pod, ...] = PODS, version: int = 2) -> Answer:
     rounds, snapshot = Round(STRATEGIES, COMPONENTS), snapshot_at(0.0, version)._replace(pods=pods, found=FOUND)
     tuple(rounds.reads(snapshot, spec))
     found = rounds.decide(snapshot, spec)
-    composed = compose(snapshot, found.wanted)
+    composed = compose(snapshot, wanted_of(found))
     assert all(ref.knob in KNOBS for ref in (*composed.values, *composed.kept))
     return found
+
+
+def wanted_of(found: Answer) -> list[Wanted]:
+    return [each for part in found.parts for each in part]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -89,9 +93,11 @@ def test_a_bad_annotation_concerns_its_own_pod_alone(name: str, text: str) -> No
     assert named or text.startswith("{"), "an object without anything that is known asks for nothing"
     assert all(len(each.field) + len(each.message) <= 700 for each in named)
     own = (f"pod{bad.uid}", f"koordlet-{bad.uid}")
-    others = {each for each in sound.wanted if not each.group.isdigit() and not any(name in each.group for name in own)}
+    others = {
+        each for each in wanted_of(sound) if not each.group.isdigit() and not any(name in each.group for name in own)
+    }
     sums = {"kubepods", "kubepods/burstable", "kubepods/besteffort", "var/lib/terway/qos"}
-    assert {each for each in others if each.group not in sums} <= set(found.wanted)
+    assert {each for each in others if each.group not in sums} <= set(wanted_of(found))
 
 
 def test_a_best_effort_pod_that_kubelet_put_elsewhere_is_named() -> None:

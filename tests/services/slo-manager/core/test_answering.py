@@ -37,7 +37,10 @@ def ask(uid="a", *, number=1, release=10, counts=10, feature="BEMemoryEvict", ac
 
 
 def site(tenants, asks, *, published=None, thresholds=ON, evicted=(), per_hour=20):
-    return Site({each.pod.uid: each for each in tenants}, published or {}, asks, thresholds, evicted, per_hour)
+    by_workload = {}
+    for each in evicted:
+        by_workload.setdefault(each.workload, {})[each.node, each.uid] = each
+    return Site({each.pod.uid: each for each in tenants}, published or {}, asks, thresholds, by_workload, per_hour)
 
 
 def answers(found):
@@ -75,6 +78,9 @@ def test_who_leaves_by_its_note_counts_when_slo_was_lost():
         (tenant(), ask(), Thresholds(enable=True), "does not let BEMemoryEvict run"),
         (tenant(priority=9_500, qos="LS"), ask(feature="MemoryEvict"), ON, "9500 is above 5999"),
         (tenant(enabled="no"), ask(feature="MemoryEvict"), ON, "is not true"),
+        (tenant(), replace(ask(), counts={}), ON, "counts: has nothing of what is to be released (memory)"),
+        (tenant(), ask(counts=-5), ON, "counts: has nothing"),
+        (tenant(), replace(ask(), counts={"cpu": 500}), ON, "counts: has nothing"),
     ],
 )
 def test_who_may_not_leave(pod, asked, thresholds, why):
@@ -101,6 +107,16 @@ def test_a_workload_gives_no_more_than_its_rate():
     assert answers(late) == {"b": GRANTED}
 
 
+def test_what_counts_for_nothing_takes_no_pod_after_the_other():
+    tenants = [tenant(str(uid)) for uid in range(4)]
+    asks = [replace(ask(str(uid), number=uid + 1), counts={}) for uid in range(4)]
+    found = entries_of(site(tenants, asks), NOW_S, 1)
+    assert set(answers(found).values()) == {REFUSED}
+    # An honest ask for the same need is answered as ever.
+    found = entries_of(site(tenants, [ask("0", number=9)], published=found), NOW_S, 2)
+    assert answers(found)["0"] == GRANTED
+
+
 def test_the_record_of_who_left_stays_for_a_while():
     found = entries_of(site([tenant()], [ask()]), NOW_S, 1)
     gone = entries_of(site([], [], published=found), NOW_S + 5, 2)
@@ -119,8 +135,13 @@ def test_nobody_leaves_for_a_need_that_is_covered(asked, leaving):
     published = {}
     for number, (uid, release, counts) in enumerate((uid % len(asked), *rest) for uid, *rest in asked):
         asks = [ask(str(uid), number=number + 1, release=release, counts=counts)]
-        before = sum(each.eviction.counts["memory"] for each in published.values() if each.eviction is not None)
+        before = sum(
+            each.eviction.counts["memory"]
+            for each in published.values()
+            if each.eviction is not None and each.eviction.state == GRANTED
+        )
         after = entries_of(site(tenants, asks, published=published), NOW_S, number + 1)
-        fresh = answers(after).keys() - answers(published).keys()
+        granted = [{uid for uid, each in answers(one).items() if each == GRANTED} for one in (after, published)]
+        fresh = granted[0] - granted[1]
         assert not fresh or before < release
         published = after

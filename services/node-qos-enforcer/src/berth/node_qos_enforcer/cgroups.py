@@ -8,6 +8,7 @@ no such directory means no kubelet here, which is normal on a laptop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from berth.node_qos_enforcer.core.cgroup_files import (
@@ -16,10 +17,20 @@ from berth.node_qos_enforcer.core.cgroup_files import (
     parse_bandwidth,
     parse_bandwidth_v1,
     parse_cpu_usage_ns,
+    parse_memory_in_use,
     parse_memory_stat,
 )
 from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, Driver, qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
+from berth.node_qos_enforcer.core.laws.cold_memory import FILE as IDLE_PAGES
+from berth.node_qos_enforcer.core.laws.cold_memory import (
+    HOT_CACHE,
+    WITH_CACHE,
+    IdlePages,
+    group_usage,
+    parse_idle_pages,
+)
+from berth.node_qos_enforcer.core.malformed import counter
 from berth.node_qos_enforcer.files import FileTree
 
 Mode = Literal["v1", "v2", "hybrid", "none"]
@@ -103,22 +114,52 @@ def detect_driver(tree: FileTree, layout: Layout) -> Driver | None:
     return None
 
 
-def read_cpu_usage_ns(tree: FileTree, layout: Layout, group: str) -> int | None:
+Read = Callable[[str], str | None]
+"""What gives the text of a file, None when it is not there. Raises Unreadable."""
+
+
+def read_cpu_usage_ns(read: Read, layout: Layout, group: str) -> int | None:
     """Return the CPU time a group has used, None when it is gone. Raises Malformed, Unreadable."""
     where = layout.cpuacct
     if where is None:
         return None
-    text = tree.read(where.path(group, "cpuacct.usage" if where.version == 1 else "cpu.stat"))
+    text = read(where.path(group, "cpuacct.usage" if where.version == 1 else "cpu.stat"))
     return None if text is None else parse_cpu_usage_ns(text, where.version)
 
 
-def read_memory_bytes(tree: FileTree, layout: Layout, group: str) -> int | None:
+def read_memory_bytes(read: Read, layout: Layout, group: str) -> int | None:
     """Return a group's memory without page cache, None when it is gone. Raises Malformed, Unreadable."""
     where = layout.memory
     if where is None:
         return None
-    text = tree.read(where.path(group, "memory.stat"))
-    return None if text is None else parse_memory_stat(text, where.version).usage_without_page_cache
+    text = read(where.path(group, "memory.stat"))
+    return None if text is None else parse_memory_in_use(text, where.version)
+
+
+def read_memory(read: Read, layout: Layout, group: str, policy: str) -> int | None:
+    """Return a group's memory in use under a policy, None when it is gone. Raises Malformed, Unreadable.
+
+    A group whose idle pages are not told has the memory that it has without page cache.
+    """
+    where = layout.memory
+    if where is None or policy not in (HOT_CACHE, WITH_CACHE):
+        return read_memory_bytes(read, layout, group)
+    if policy == WITH_CACHE:
+        file = "memory.usage_in_bytes" if where.version == 1 else "memory.current"
+        text = read(where.path(group, file))
+        return None if text is None else counter(file, "usage", text.strip())
+    idle = read_idle_pages(read, layout, group)
+    if idle is None:
+        return read_memory_bytes(read, layout, group)
+    text = read(where.path(group, "memory.stat"))
+    return None if text is None else group_usage(policy, parse_memory_stat(text, where.version), idle.cold_bytes)
+
+
+def read_idle_pages(read: Read, layout: Layout, group: str) -> IdlePages | None:
+    """Return what kidled tells of a group, None where it does not. Raises Malformed, Unreadable."""
+    text = None if layout.memory is None else read(layout.memory.path(group, IDLE_PAGES))
+    found = None if text is None else parse_idle_pages(text)
+    return found if found is not None and found.is_scanned else None
 
 
 def read_bandwidth(tree: FileTree, layout: Layout, group: str) -> Bandwidth | None:

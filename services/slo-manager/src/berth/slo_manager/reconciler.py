@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ from berth.contracts.base import Problem
 from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, OfferNode
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
+from berth.contracts.node_audit import LendingAnswer
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key, node_pod_key
@@ -20,21 +21,25 @@ from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.node_strategies.config import COLOCATION, Config, read_config
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
+from berth.slo_manager.core.answering import lending_answer
 from berth.slo_manager.core.evicting.deciding import Evicting
 from berth.slo_manager.core.evicting.deciding import Seen as SeenOfPods
 from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
+from berth.slo_manager.core.object_requests import ObjectRequests
 from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
 from berth.slo_manager.core.offers.requests import OfferRequests
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
-from berth.slo_manager.core.repeats import Asked, first
+from berth.slo_manager.core.turns import Budget, Turns
 from berth.slo_manager.settings import SERVICE
 from berth.slo_manager.views import NODE, OFFER, PodView, Pressures, Reports, SloView, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
 METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
+OBJECTS_PER_S: Final = 10.0
+"""Writes of objects, and of annotations of nodes, in the whole cluster; what nodes lend is counted by itself."""
 
 
 class Reconciler:
@@ -66,11 +71,13 @@ class Reconciler:
         self._sync_objects = sync_objects
         self._sync_nodes = sync_nodes
         self._sync_offers = sync_offers
-        self._mirror = Mirror() if mirror_metrics else None
+        budget = Budget(OBJECTS_PER_S, at_first=OBJECTS_PER_S)
+        self._turns: Turns[tuple[str, str]] = Turns(budget)
+        self._mirror = Mirror(budget) if mirror_metrics else None
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
-        self._asked: dict[str, Asked] = {}
-        self._annotations = AnnotationRequests()
+        self._objects = ObjectRequests(self._turns)
+        self._annotations = AnnotationRequests(self._turns)
         self._deciding = Deciding(rules)
         self._offers = OfferRequests()
         self._evicting = Evicting(evictions_per_hour)
@@ -100,7 +107,7 @@ class Reconciler:
             "nodes to show offers": self.offers_to_be_written,
             "pods to be evicted": self.evictions_open,
             "problems": len(self.config.problems),
-            "nodes with problems": sum(bool(each.problems) for each in strategies),
+            "nodes with problems": len(self.published.faulty),
             "unusable keys": ", ".join(self.config.unusable) or "none",
             "unreadable messages": self.unreadable,
             "view": self.view.missing,
@@ -109,7 +116,7 @@ class Reconciler:
     @property
     def to_be_written(self) -> int:
         """How many objects were asked for and are not shown yet."""
-        return len(self._asked)
+        return self._objects.open
 
     @property
     def to_be_annotated(self) -> int:
@@ -119,7 +126,7 @@ class Reconciler:
     @property
     def lending(self) -> int:
         """How many nodes lend anything."""
-        return sum(bool(each.offers) for each in self.published.offers.messages.values())
+        return len(self.published.offers.lending)
 
     @property
     def offers_to_be_written(self) -> int:
@@ -145,7 +152,9 @@ class Reconciler:
 
     def due(self, at: Moment) -> list[str]:
         """Nodes of which something was asked for a while ago, whose report grows too old, or whose turn it is."""
-        objects = [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
+        self._objects.look(at.monotonic)
+        annotated = self._annotations.due(at.monotonic)
+        objects = [name for _, name in self._turns.come(at.monotonic)]
         degraded = [name for name, degrades_at in self._degrades_at.items() if at.now > degrades_at]
         turns = self._offers.turns(at.monotonic)
         if self._mirror is not None and self.reports.is_complete:
@@ -153,12 +162,13 @@ class Reconciler:
             arrived = {name: metric.updated_s or 0.0 for name, metric in agents.items() if name in self.view.nodes}
             turns += self._mirror.turns(arrived, made, at.monotonic)
         evicting = self._evicting.due(at.monotonic, at.now)
-        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic), *degraded, *turns, *evicting)))
+        return list(dict.fromkeys((*objects, *annotated, *degraded, *turns, *evicting)))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
         self.config, self._read = Config({}), None
-        self._asked.clear()
+        self._turns.clear()
+        self._objects.clear()
         self._annotations.clear()
         self._deciding.clear()
         self._offers.clear()
@@ -186,9 +196,36 @@ class Reconciler:
         commands += [*commands_of_offer, *commands_of_pods, *self._mirrored(node, at)]
         return Outcome(writes, commands, events, commands_first=bool(writes))
 
+    def answer(self, name: str, at: Moment) -> LendingAnswer:
+        """What people are told of a node."""
+        node = self.view.nodes.get(name)
+        if node is None:
+            return LendingAnswer(name=name, outcome="unknown", at=at.now)
+        published = self.published
+        strategy, offer = published.messages.get(name), published.offers.messages.get(name)
+        seen, newest = self._seen(node, node.annotations), None
+        if self.is_ready and self.pods.is_complete and self.reports.is_complete:
+            config = read_config(self.view.texts or {}, self.config.sections)
+            newest = self._deciding.newest(seen, config, offer, at.ms)
+        reported_s = None if seen.metric is None else seen.metric.updated_s
+        return lending_answer(
+            node,
+            strategy=strategy,
+            offer=offer,
+            newest=newest,
+            reported_s=reported_s,
+            entries=published.pods.of(name).values(),
+            now_s=at.now,
+        )
+
+    def _seen(self, node: Node, annotations: Mapping[str, str]) -> Seen:
+        """What is seen of a node whose annotations are to be these."""
+        metric, is_agents = self.reports.of(node.name)
+        return Seen(node, annotations, metric, is_agents, self.pods.of(node.name), self.view.zones.get(node.name, {}))
+
     def _forget(self, name: str) -> list[Write]:
         """The node is gone."""
-        self._asked.pop(name, None)
+        self._objects.forget(name)
         self._annotations.forget(name)
         self._deciding.forget(name)
         self._offers.forget(name)
@@ -204,7 +241,8 @@ class Reconciler:
         """The strategy, its object and the annotations.
 
         A request for the object is numbered by the clock, but above the one before it as long as SLO shows which that
-        was, whatever clocks do. One that the object does not show after a while is sent again as it was.
+        was, whatever clocks do. It is sent in its turn. One that the object does not show after a while is sent again
+        as it was.
         """
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
@@ -214,8 +252,8 @@ class Reconciler:
             commands = self._annotate(node, ratios, at)
         if self._sync_objects and _shows_otherwise(published, wanted):
             wanted = replace(wanted, revision=max(at.ms, before + 1))
-            commands.append(_object(node, wanted))
-            self._asked[node.name] = first(at.monotonic)
+            if self._objects.is_new(node.name, at.monotonic):
+                commands.append(_object(node, wanted))
         elif wanted == published:
             return [], [*commands, *self._again(node, wanted, at)]
         return [Write(named_key(NODE, node.name), wanted)], commands
@@ -226,11 +264,9 @@ class Reconciler:
             return [], []
         name, key = node.name, named_key(OFFER, node.name)
         published = self.published.offers.messages.get(name)
-        metric, is_agents = self.reports.of(name)
         changed = {} if ratios is None else ratios.wanted
         annotations = {**node.annotations, **{each: text for each, text in changed.items() if text is not None}}
-        seen = Seen(node, annotations, metric, is_agents, self.pods.of(name), self.view.zones.get(name, {}))
-        decided = self._deciding.decide(seen, self.config, published, at.ms)
+        decided = self._deciding.decide(self._seen(node, annotations), self.config, published, at.ms)
         self._degrades_at[name] = decided.degrades_at
         offer, commands = decided.offer, list[Command]()
         if offer is None:
@@ -292,14 +328,13 @@ class Reconciler:
         """The request for the node's object once more, if the object does not show it in time."""
         shown = self.view.objects.get(node.name)
         is_shown = shown is not None and shown.revision >= strategy.revision and shown.owner_uid == node.uid
-        if is_shown or not strategy.revision or not self._sync_objects or not self.view.shows_objects:
-            self._asked.pop(node.name, None)
+        if is_shown or not strategy.revision or not self._sync_objects:
+            self._objects.forget(node.name)
             return []
-        asked = self._asked.setdefault(node.name, first(at.monotonic))
-        if at.monotonic < asked.again_at:
+        if not self.view.shows_objects and not self._objects.waits(node.name):
+            self._objects.forget(node.name)
             return []
-        self._asked[node.name] = asked.again(at.monotonic)
-        return [_object(node, strategy, f".{at.ms}")]
+        return [_object(node, strategy, f".{at.ms}")] if self._objects.again(node.name, at.monotonic) else []
 
     def _refusals(self, at: Moment) -> list[Event]:
         """Read the ConfigMap if it changed. What is wrong with it is announced when that is news."""

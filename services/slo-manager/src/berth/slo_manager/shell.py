@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from berth.contracts import buckets
+from berth.contracts.codec import decode, encode
+from berth.contracts.node_audit import LendingQuestion
 from berth.runtime import Context, Input, Manager, Output
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import Reconciler
@@ -77,6 +81,15 @@ class Shell(Manager[Settings, Reconciler]):
             tick_s=TICK_S,
         )
 
+    @property
+    def questions(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """See `Replica`."""
+
+        async def lending(payload: bytes) -> bytes:
+            return encode(self.reconciler.answer(decode(payload, LendingQuestion).name, self.moment()))
+
+        return {"lending": lending}
+
     def measure(self) -> None:
         """See `Manager`."""
         NODES.set(len(self.published.messages))
@@ -88,7 +101,7 @@ class Shell(Manager[Settings, Reconciler]):
         EVICTIONS.set(self.reconciler.evictions_open)
         TO_BE_WRITTEN.set(self.reconciler.to_be_written)
         TO_BE_ANNOTATED.set(self.reconciler.to_be_annotated)
-        FAULTY_NODES.set(sum(bool(each.problems) for each in self.published.messages.values()))
+        FAULTY_NODES.set(len(self.published.faulty))
 
 
 async def main(context: Context[Settings]) -> None:

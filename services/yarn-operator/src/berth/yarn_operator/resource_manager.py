@@ -6,26 +6,31 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
 from berth.contracts.base import Problem
 from berth.yarn_operator.core.listing import Listing, is_active, read_listing
 from berth.yarn_operator.core.units import Share
+from berth.yarn_operator.rest import NoAnswerError, Rest
 
-BODY_BYTES_MAX: Final = 64 << 20
 OK: Final = 200
+REFUSALS: Final = range(400, 500)
+"""Statuses that are about the request. A standby sends people on, which is none of them."""
 
 
 class UnreachableError(Exception):
     """No ResourceManager of the cluster is active and answers; says why."""
 
 
+class RefusedError(Exception):
+    """The active ResourceManager does not carry out a request; says why."""
+
+
 class ResourceManager:
     """One cluster, by the URLs of its ResourceManagers."""
 
-    def __init__(self, session: aiohttp.ClientSession, urls: Sequence[str], *, user: str) -> None:
-        self._session = session
+    def __init__(self, rest: Rest, urls: Sequence[str], *, user: str) -> None:
+        self._rest = rest
         self._urls = [url.rstrip("/") for url in urls]
         self._user = {"user.name": user} if user else {}
         self._active = ""
@@ -36,7 +41,8 @@ class ResourceManager:
         return read_listing(await self._get(f"{url}/ws/v1/cluster/nodes"))
 
     async def grant(self, manager: str, share: Share, *, over_commit_timeout_s: int) -> None:
-        """Change the resource of a NodeManager. Raises UnreachableError, also where the outcome is not known."""
+        """Change the resource of a NodeManager. Raises UnreachableError, also where the outcome is not known, and
+        RefusedError."""
         url = await self._found()
         body = {
             "resource": {"memory": share.memory_mb, "vCores": share.vcores},
@@ -44,16 +50,17 @@ class ResourceManager:
         }
         path = f"{url}/ws/v1/cluster/nodes/{quote(manager, safe='')}/resource"
         try:
-            async with self._session.post(
-                path, data=msgspec.json.encode(body), params=self._user, headers=_JSON, allow_redirects=False
-            ) as response:
-                text = (await response.content.read(1000)).decode(errors="replace")
-                if response.status != OK:
-                    self._active = ""
-                    raise UnreachableError(f"{url} answers {response.status} to a grant for {manager}: {text[:200]}")
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await self._rest.post(path, self._user, msgspec.json.encode(body))
+        except NoAnswerError as error:
             self._active = ""
-            raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
+            raise UnreachableError(f"{url}: {error}") from error
+        if answer.status != OK:
+            said = answer.body[:200].decode(errors="replace")
+            text = f"{url} answers {answer.status} to a grant for {manager}: {said}"
+            if answer.status in REFUSALS:
+                raise RefusedError(text)
+            self._active = ""
+            raise UnreachableError(text)
 
     async def _found(self) -> str:
         """The active one; looked for again after each failure."""
@@ -72,19 +79,11 @@ class ResourceManager:
 
     async def _get(self, url: str) -> bytes:
         try:
-            async with self._session.get(url, headers=_JSON, params=self._user, allow_redirects=False) as response:
-                if response.status != OK:
-                    self._active = ""
-                    raise UnreachableError(f"{url} answers {response.status}")
-                body = bytearray()
-                async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > BODY_BYTES_MAX:
-                        raise UnreachableError(f"{url} answers with more than {BODY_BYTES_MAX} bytes")
-                return bytes(body)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await self._rest.get(url, self._user)
+        except NoAnswerError as error:
             self._active = ""
-            raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
-
-
-_JSON: Final = {"Accept": "application/json", "Content-Type": "application/json"}
+            raise UnreachableError(f"{url}: {error}") from error
+        if answer.status != OK:
+            self._active = ""
+            raise UnreachableError(f"{url} answers {answer.status}")
+        return answer.body

@@ -5,10 +5,9 @@ It keeps nothing: what YARN is charged with stands on the nodes, what it has in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
-
-import aiohttp
 
 from berth.contracts import buckets
 from berth.contracts.base import Problem
@@ -22,7 +21,8 @@ from berth.yarn_operator.core.listing import Listing
 from berth.yarn_operator.core.notes import read_note
 from berth.yarn_operator.core.rounds import Charge, OnNode, plan_round
 from berth.yarn_operator.core.units import Share
-from berth.yarn_operator.resource_manager import ResourceManager, UnreachableError
+from berth.yarn_operator.resource_manager import RefusedError, ResourceManager, UnreachableError
+from berth.yarn_operator.rest import Rest, by_http
 from berth.yarn_operator.settings import SERVICE, Settings
 from berth.yarn_operator.views import OFFER_KEYS, STATE_KEYS, OfferView, StateView
 
@@ -35,12 +35,15 @@ REFUSED: Final = counter(
     "berth_yarn_refused_total", "Entries of ResourceManagers and notes of nodes that are of no use."
 )
 TROUBLE_MAX: Final = 300
+Connect = Callable[[float], AbstractAsyncContextManager[Rest]]
+"""Opens a way to ask that gives up after so many seconds."""
 
 
 class Shell(Replica[Settings]):
     """One replica."""
 
-    def __init__(self, context: Context[Settings]) -> None:
+    def __init__(self, context: Context[Settings], connect: Connect) -> None:
+        self._connect = connect
         self.state = StateView()
         self.offers = OfferView()
         inputs = [Input(buckets.STATE, self.state, STATE_KEYS), Input(buckets.SLO, self.offers, OFFER_KEYS)]
@@ -74,15 +77,15 @@ class Shell(Replica[Settings]):
         context.log.info("active: dividing what nodes lend between Kubernetes and YARN")
         writer = f"{context.instance}.{self.moment().ms}"
         dividing = Dividing(percent=settings.yarn_percent, writer=writer)
-        timeout = aiohttp.ClientTimeout(total=settings.yarn_timeout_s)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with self._connect(settings.yarn_timeout_s) as rest:
             clusters = {
-                name: ResourceManager(session, urls, user=settings.yarn_user)
-                for name, urls in settings.clusters().items()
+                name: ResourceManager(rest, urls, user=settings.yarn_user) for name, urls in settings.clusters().items()
             }
             async for _ in Periodic(context.clock, settings.yarn_interval_s).ticks(at_once=True):
                 for name, manager in clusters.items():
                     await self._round(name, manager, dividing)
+                if self.is_ready:
+                    dividing.keep(self.state.nodes, context.clock.monotonic())
 
     async def _round(self, cluster: str, manager: ResourceManager, dividing: Dividing) -> None:
         """One look at one cluster. While its ResourceManager is away all stays as it is."""
@@ -96,9 +99,16 @@ class Shell(Replica[Settings]):
             REFUSED.inc()
             return
         self._tell(cluster, "")
-        self._note_problems(f"{cluster}/", {f"{cluster}/{each.field}": each.message for each in listing.problems})
-        if not self.is_ready:
-            return
+        problems = {f"{cluster}/{each.field}": each.message for each in listing.problems}
+        if self.is_ready:
+            problems |= await self._divide(cluster, manager, listing, dividing)
+        self._note_problems(f"{cluster}/", problems)
+
+    async def _divide(
+        self, cluster: str, manager: ResourceManager, listing: Listing, dividing: Dividing
+    ) -> dict[str, str]:
+        """Charge and grant what is to be; what is wrong, by field."""
+        problems = {}
         found = plan_round(self._nodes(cluster), listing, dividing, self.context.clock.monotonic())
         for charge in found.charges:
             await self.send(_command(charge, self.moment().ms))
@@ -110,13 +120,18 @@ class Shell(Replica[Settings]):
                     grant.share,
                     over_commit_timeout_s=self.context.settings.yarn_over_commit_timeout_s,
                 )
+            except RefusedError as error:
+                GRANTS.labels("refused").inc()
+                problems[f"{cluster}/{grant.manager}"] = str(error)
             except UnreachableError as error:
                 GRANTS.labels("failed").inc()
                 self._tell(cluster, str(error))
                 break
-            dividing.granted(grant.node)
-            GRANTS.labels("done").inc()
+            else:
+                GRANTS.labels("done").inc()
+            dividing.answered(grant.node)
         self._measure(cluster, listing, found.wants)
+        return problems
 
     def _nodes(self, cluster: str) -> list[OnNode]:
         """The nodes with a NodeManager of the cluster, or with a note of one."""
@@ -178,6 +193,6 @@ def _command(charge: Charge, ms: int) -> Command:
     return Command(subject, annotate, id=f"{SERVICE}.{node.uid}.{ms}", may_drop=True)
 
 
-async def main(context: Context[Settings]) -> None:
+async def main(context: Context[Settings], connect: Connect = by_http) -> None:
     """The service: runs until it is cancelled."""
-    await Shell(context).run()
+    await Shell(context, connect).run()

@@ -1,7 +1,7 @@
 """Quota at the creation of pods: what a quota has room for, and how often a booking is tried.
 
-A pod that can never fit the ceiling is refused when it is created. What was let in is booked as the `child-request` of
-the quota, with optimistic concurrency.
+A pod that can never fit the ceiling is refused when it is created. What was let in counts as the `child-request` of the
+quota for those that come after it.
 """
 
 from __future__ import annotations

@@ -41,13 +41,6 @@ class Composed(NamedTuple):
     kept: frozenset[Ref] = frozenset()
     problems: tuple[Problem, ...] = ()
 
-    def apart(self, knobs: frozenset[str]) -> tuple[Mapping[Ref, str], Composed]:
-        """What is wanted of these knobs, and the rest."""
-        mine = {ref: value for ref, value in self.values.items() if ref.knob in knobs}
-        if not mine:
-            return mine, self
-        return mine, self._replace(values={ref: value for ref, value in self.values.items() if ref not in mine})
-
 
 class Quota(NamedTuple):
     """A quota in 100 ms, -1 for none: what it is without burst, and what is wanted."""

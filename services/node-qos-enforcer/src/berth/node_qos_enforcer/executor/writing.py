@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.journal import FIELD, Journal, Kept, Manner, decode, encode, salvage
+from berth.node_qos_enforcer.executor.trail import Trail
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.store import JournalFile
 
@@ -52,8 +54,10 @@ class Executor:
         *,
         boot: str = "",
         elsewhere: Mapping[str, DiskTree] | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        """Take the root of control groups, where the journal is kept, what identifies this boot, and other roots."""
+        """Take the root of control groups, where the journal is kept, what identifies this boot, other roots, and the
+        time for the trail."""
         self.tree = tree
         self._elsewhere = elsewhere or {}
         self._file = file
@@ -63,6 +67,7 @@ class Executor:
         self._prune_at = PRUNE_FROM
         self.problem: Problem | None = None
         self._aside: Problem | None = None
+        self.trail = Trail(now)
 
     def problems(self) -> tuple[Problem, ...]:
         """Why the journal could not be read or kept, if it could not."""
@@ -129,11 +134,13 @@ class Executor:
         with self._lock:
             self.note([First(path)])
             self._put(path, text)
+            self.trail.wrote(path, text)
 
     def put(self, path: str, text: str) -> None:
         """Write a file that was noted before. Raises OSError, Unreadable."""
         with self._lock:
             self._put(path, text)
+            self.trail.wrote(path, text)
 
     def make(self, path: str) -> None:
         """Make a folder that was noted before. Raises OSError."""
@@ -191,6 +198,7 @@ class Executor:
                         self._put(kept.path, word)
             else:
                 self._put(kept.path, kept.text)
+            self.trail.wrote(kept.path, kept.text, undone=True)
         except Unreadable as error:
             return error.reason
         except OSError as error:
@@ -211,6 +219,7 @@ class Executor:
             (tree.root / below).rmdir()
         else:
             (tree.root / below).unlink()
+        self.trail.wrote(kept.path, "", undone=True)
 
     def _text(self, path: str, manner: Manner) -> str | None:
         """What is kept of a file; None: nothing, since it is not ours to give back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from berth.contracts.base import Reason
 from berth.contracts.state import (
@@ -14,12 +15,18 @@ from berth.placement_solver.core.batches import Failed
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.prices.scarcity import scarcity_of
+from berth.placement_solver.core.prices.table import prices_of
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.surcharges import NO_GROUPS
+from berth.rules.gang_member import counts_as_member
 from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name, name_of
+
+PRICED_EVERY: Final = 200
+"""Arrivals with GPUs from one look at prices to the next."""
 
 
 class WaitingRules(Holdings):
@@ -28,6 +35,7 @@ class WaitingRules(Holdings):
     def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
         self._split_nodes()
+        self._price()
         return self._batches.take(limit, self.now)
 
     def failed(self) -> list[Failed]:
@@ -42,6 +50,18 @@ class WaitingRules(Holdings):
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
         """Those of some objects that wait, as they would be taken."""
         return self._batches.candidates(listed)
+
+    def _price(self) -> None:
+        """Prices follow what arrives, from time to time."""
+        if self.workload.arrivals - self._priced_at < PRICED_EVERY:
+            return
+        self._priced_at = self.workload.arrivals
+        costs = self.solver.costs
+        basis = costs.basis
+        prices = prices_of(self.workload, basis.prices)
+        scarcity = scarcity_of(self.workload, self.nodes, costs.suitable, basis.scarcity)
+        if prices != basis.prices or scarcity is not basis.scarcity:
+            costs.use(prices, scarcity)
 
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes), self.nodes.renamed)
@@ -87,18 +107,16 @@ class WaitingRules(Holdings):
             self.loose.discard(name)
         else:
             self.loose.add(name)
-        gang_id = ""
-        if name[0]:
-            # A member that has ended counts until it is deleted.
-            pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
-            former = self.gangs.gang_of(name)
-            before = self.gangs.group_of(former.id) if former is not None else ""
-            is_decided = pod is not None and decision is not None and not decision.nominates
-            is_nominated = decision is not None and decision.nominates
-            waits = is_nominated and pod is not None and self.turn(pod) is Turn.NOT_YET
-            gang_id = self.gangs.see_pod(name, pod, decided=is_decided, nominated=waits)
-            if former is not None and self.gangs.group_of(former.id) != before:
-                self._regroup(former, name)
+        # A pod that has ended counts until it is deleted, a Reservation does not.
+        member = seen if seen is not None and self.is_ours(seen) and counts_as_member(seen) else None
+        former = self.gangs.gang_of(name)
+        before = self.gangs.group_of(former.id) if former is not None else ""
+        is_decided = member is not None and decision is not None and not decision.nominates
+        is_nominated = decision is not None and decision.nominates
+        waits = is_nominated and member is not None and self.turn(member) is Turn.NOT_YET
+        gang_id = self.gangs.see(name, member, decided=is_decided, nominated=waits)
+        if former is not None and self.gangs.group_of(former.id) != before:
+            self._regroup(former, name)
         group = self.gangs.group_of(gang_id) if gang_id else ""
         if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
             self.queue.drop(name)

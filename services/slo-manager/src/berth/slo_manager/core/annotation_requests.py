@@ -1,4 +1,4 @@
-"""Which annotations of nodes are to be asked for now.
+"""Which annotations of nodes are to be asked for now, in their turn.
 
 What was asked for once is asked for again after a while (`repeats`), whether the node has shown it meanwhile or not: a
 second manager that writes other values is not answered at its own pace.
@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from berth.slo_manager.core.ratios import Ratios
 from berth.slo_manager.core.repeats import Asked, first
+from berth.slo_manager.core.turns import Turns
+
+KIND = "annotations"
 
 
 class _Request(NamedTuple):
@@ -23,7 +26,8 @@ class _Request(NamedTuple):
 class AnnotationRequests:
     """What was asked for of each node, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns[tuple[str, str]]) -> None:
+        self._turns = turns
         self._requests: dict[str, _Request] = {}
 
     @property
@@ -32,12 +36,21 @@ class AnnotationRequests:
         return sum(not each.is_shown for each in self._requests.values())
 
     def due(self, now: float) -> list[str]:
-        """Nodes of which something was asked for a while ago."""
-        return [name for name, each in self._requests.items() if now >= each.asked.again_at]
+        """Nodes that have shown for a while what was asked for. Those that have not wait for a turn."""
+        found = []
+        for name, each in self._requests.items():
+            if now < each.asked.again_at:
+                continue
+            if each.is_shown:
+                found.append(name)
+            else:
+                self._turns.wait((KIND, name))
+        return found
 
     def forget(self, name: str) -> None:
         """The node is gone."""
         self._requests.pop(name, None)
+        self._turns.forget((KIND, name))
 
     def clear(self) -> None:
         """What was asked for is not known any more."""
@@ -53,6 +66,9 @@ class AnnotationRequests:
             return {}
         if not ratios.lacking:
             self._requests.pop(name, None)
+            self._turns.forget((KIND, name))
+            return {}
+        if not self._turns.may((KIND, name), now):
             return {}
         asked = first(now) if former is None else former.asked.again(now)
         self._requests[name] = _Request(uid, ratios.wanted, asked, is_shown=False)

@@ -1,7 +1,7 @@
 """NodeMetric objects that show what Berth's agents report, for readers of the protocol.
 
-The bus is where reports are; the objects follow a minute behind, ten a second in the whole cluster. What a koordlet
-writes is its own: cluster-writer leaves objects alone that are not Berth's.
+The bus is where reports are; the objects follow a minute behind, with what other objects leave of ten writes a second.
+What a koordlet writes is its own: cluster-writer leaves objects alone that are not Berth's.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from berth.rules.load_aware.metric import Metric
 from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.times import text_of
 from berth.slo_manager.core.offers.facts import Holder
+from berth.slo_manager.core.turns import Budget
 
-MIRRORS_PER_S: Final = 10.0
 INTERVAL_S: Final = 60.0
+EARLY_S: Final = 5.0
+"""Agents report once in the interval as well: a report that arrives this much before its time is the next one."""
 
 
 class Mirror:
     """Whose object is written next: that which is furthest behind."""
 
-    def __init__(self, per_s: float = MIRRORS_PER_S) -> None:
-        self._per_s = per_s
-        self._turns = 0.0
-        self._at: float | None = None
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._asked: dict[str, float] = {}
         self._turn: set[str] = set()
 
@@ -38,14 +38,11 @@ class Mirror:
             made: the time that each object shows, which is that of the report it shows.
             now: monotonic seconds.
         """
-        elapsed_s = 0.0 if self._at is None else max(0.0, now - self._at)
-        self._at = now
-        self._turns = min(self._per_s, self._turns + elapsed_s * self._per_s)
         self._asked = {name: asked for name, asked in self._asked.items() if now - asked < INTERVAL_S}
         behind = {name: at_s - made.get(name, 0.0) for name, at_s in arrived.items() if name not in self._asked}
-        late = [name for name, behind_s in behind.items() if behind_s >= INTERVAL_S]
-        chosen = heapq.nsmallest(int(self._turns), late, key=lambda name: (-behind[name], name))
-        self._turns -= len(chosen)
+        late = [name for name, behind_s in behind.items() if behind_s >= INTERVAL_S - EARLY_S]
+        chosen = heapq.nsmallest(self._budget.left(now), late, key=lambda name: (-behind[name], name))
+        self._budget.spend(len(chosen))
         self._turn.update(chosen)
         return chosen
 
@@ -87,6 +84,11 @@ def status_of(metric: Metric, holders: Collection[Holder]) -> dict[str, Any]:
         "nodeMetric": node,
         "podsMetric": list(_pods(metric, holders)),
     }
+    if metric.host_applications:
+        status["hostApplicationMetric"] = [
+            {"name": each.name, "usage": _resources(each.usage), "priority": each.priority_class, "qos": each.qos}
+            for each in metric.host_applications
+        ]
     if metric.prod_reclaimable is not None:
         status["prodReclaimableMetric"] = {"resource": _resources(metric.prod_reclaimable)}
     return status

@@ -14,7 +14,8 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodePod
 from berth.contracts.subjects import parts
-from berth.slo_manager.core.evicting.rates import is_granted
+from berth.slo_manager.core.evicting.rates import Granted, is_granted
+from berth.slo_manager.views.shared import Shared
 
 POD: Final = "pod"
 _NONE: Final[Mapping[str, NodePod]] = {}
@@ -28,13 +29,14 @@ class PodEntries:
         """Node by key, for every key that is there, readable or not."""
         self._pods: dict[str, dict[str, NodePod]] = {}
         self._stands: dict[str, set[str]] = {}
-        self._granted: dict[tuple[str, str], NodePod] = {}
+        self._granted: dict[str, dict[tuple[str, str], NodePod]] = {}
+        self._shared = Shared()
         self._mark = mark
 
     @property
-    def granted(self) -> Iterable[NodePod]:
+    def granted(self) -> Granted:
         """Who leaves, or has left, for a node's sake."""
-        return self._granted.values()
+        return self._granted
 
     def of(self, node: str) -> Mapping[str, NodePod]:
         """The entries of a node, by uid."""
@@ -75,7 +77,7 @@ class PodEntries:
         except ValueError:
             return
         try:
-            shown = None if entry.deleted else decode(entry.value, NodePod)
+            shown = None if entry.deleted else self._shared.entry(decode(entry.value, NodePod))
         except InvalidMessage:
             self._put(entry.key, node, uid, None)
             self.keys[entry.key] = node
@@ -91,6 +93,7 @@ class PodEntries:
                 self._mark(node)
 
     def _put(self, key: str, node: str, uid: str, message: NodePod | None) -> None:
+        self._note(node, uid, self._pods.get(node, _NONE).get(uid), message)
         stands = self._stands.get(node)
         if stands is not None:
             stands.discard(uid)
@@ -105,7 +108,13 @@ class PodEntries:
         else:
             self.keys[key] = node
             self._pods.setdefault(node, {})[uid] = message
-        if message is not None and is_granted(message):
-            self._granted[node, uid] = message
-        else:
-            self._granted.pop((node, uid), None)
+
+    def _note(self, node: str, uid: str, before: NodePod | None, now: NodePod | None) -> None:
+        """Keep who was granted."""
+        if before is not None and is_granted(before):
+            of_workload = self._granted[before.workload]
+            del of_workload[node, uid]
+            if not of_workload:
+                del self._granted[before.workload]
+        if now is not None and is_granted(now):
+            self._granted.setdefault(now.workload, {})[node, uid] = now

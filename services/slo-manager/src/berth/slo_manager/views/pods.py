@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from sys import intern
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from berth.contracts.slo import NodePod
 from berth.contracts.subjects import escape, synced_key
 from berth.slo_manager.core.evicting.tenants import Tenant, tenant_of
 from berth.slo_manager.core.offers.facts import Holder, holder_of
+from berth.slo_manager.views.shared import Shared
 
 _MARKER: Final = synced_key("pods")
 _NAMESPACE: Final = "namespace."
@@ -49,6 +51,7 @@ class PodView:
         self._users: dict[str, set[str]] = {}
         """Pods that limit the disk of a claim."""
         self._is_listed = self._is_at_end = False
+        self._shared = Shared()
         self._mark = mark
         self._mark_all = mark_all
 
@@ -108,14 +111,22 @@ class PodView:
         except (InvalidMessage, msgspec.MsgspecError, UnicodeError, RecursionError):
             self.unreadable += 1
             return
-        known = _Known(None, None) if pod is None else _Known(holder_of(pod), tenant_of(pod))
-        self._put(entry.key, pod.node if pod is not None else "", None if known == _Known(None, None) else known)
+        known = None if pod is None else self._known(pod)
+        self._put(entry.key, pod.node if pod is not None else "", known)
 
     def end(self, sequence: int) -> None:
         """The end of the bucket."""
         if not self._is_at_end:
             self._is_at_end = True
             self._tell()
+
+    def _known(self, pod: state.Pod) -> _Known | None:
+        holder, tenant = holder_of(pod), tenant_of(pod)
+        if tenant is not None:
+            tenant = tenant._replace(pod=self._shared.entry(tenant.pod))
+        if holder is not None:
+            holder = self._shared.holder(holder, None if tenant is None else tenant.pod)
+        return None if holder is None and tenant is None else _Known(holder, tenant)
 
     def _name(self, key: str, namespace: state.Namespace | None) -> None:
         """A namespace that says something else than before of its pods concerns every node, and is rare."""
@@ -153,6 +164,7 @@ class PodView:
                 del self._pods[before]
             self._mark(before)
         if known is not None:
+            node = intern(node)
             self._node[key] = node
             self._pods.setdefault(node, {})[key] = known
             for claim in _claims_of(known):

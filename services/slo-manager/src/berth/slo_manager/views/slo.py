@@ -15,13 +15,38 @@ from berth.slo_manager.views.state import NODE
 OFFER: Final = "offer"
 
 
+class OfferView(PublishedView[NodeOffer]):
+    """Offers by name of the node; `lending` are those that lend anything."""
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        super().__init__(OFFER, NodeOffer, mark)
+        self.lending: set[str] = set()
+
+    def put(self, name: str, message: NodeOffer | None) -> None:
+        """See `PublishedView`."""
+        super().put(name, message)
+        (self.lending.add if message is not None and message.offers else self.lending.discard)(name)
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        super().reset()
+        self.lending.clear()
+
+
 class SloView(PublishedView[NodeSLO]):
-    """Strategies by name of the node; `offers` by the same names, `pods` by node and uid."""
+    """Strategies by name of the node; `offers` by the same names, `pods` by node and uid. `faulty` are nodes whose
+    strategy has problems."""
 
     def __init__(self, mark: Callable[[str], None]) -> None:
         super().__init__(NODE, NodeSLO, mark)
-        self.offers: PublishedView[NodeOffer] = PublishedView(OFFER, NodeOffer, mark)
+        self.faulty: set[str] = set()
+        self.offers = OfferView(mark)
         self.pods = PodEntries(mark)
+
+    def put(self, name: str, message: NodeSLO | None) -> None:
+        """See `PublishedView`."""
+        super().put(name, message)
+        (self.faulty.add if message is not None and message.problems else self.faulty.discard)(name)
 
     def apply(self, entry: Entry) -> None:
         """See `PublishedView`."""
@@ -52,9 +77,10 @@ class SloView(PublishedView[NodeSLO]):
     def reset(self) -> None:
         """The bucket begins anew."""
         super().reset()
+        self.faulty.clear()
         self.offers.reset()
         self.pods.reset()
 
-    def _other(self, key: str) -> PublishedView[NodeOffer] | PodEntries | None:
+    def _other(self, key: str) -> OfferView | PodEntries | None:
         kind = key.partition(".")[0]
         return self.offers if kind == OFFER else self.pods if kind == POD else None

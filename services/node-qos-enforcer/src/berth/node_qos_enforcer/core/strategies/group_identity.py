@@ -119,4 +119,5 @@ GROUP_IDENTITY: Final = Strategy(
     _is_on,
     needs=Needs(knobs=(BVT, CPU_IDLE, CPU_SHARES, IDENTITY_ENABLED, SCHED_CORE)),
     reads=_reads,
+    is_steady=True,
 )

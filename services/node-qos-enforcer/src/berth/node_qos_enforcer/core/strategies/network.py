@@ -105,4 +105,5 @@ NETWORK: Final = Strategy(
     ),
     reads=_reads,
     memory={},
+    is_steady=True,
 )

@@ -90,5 +90,6 @@ OOM_SCORES: Final = Strategy(
     _is_on,
     needs=Needs(knobs=(OOM_SCORE,), capabilities=("SYS_RESOURCE",), host_pid=True),
     reads=_reads,
+    reads_by_turns=True,
     memory=(),
 )

@@ -19,7 +19,15 @@ from berth.rules.node_evictions.candidates import refusal
 from berth.rules.node_evictions.covered import Leaving, still_missing
 from berth.rules.node_evictions.features import FEATURES, runs
 from berth.rules.node_evictions.thresholds import Thresholds
-from berth.slo_manager.core.evicting.rates import GRANTED, PERIOD_S, REFUSED, evicted_lately, is_granted
+from berth.slo_manager.core.evicting.rates import (
+    GRANTED,
+    NONE,
+    PERIOD_S,
+    REFUSED,
+    Granted,
+    evicted_lately,
+    is_granted,
+)
 from berth.slo_manager.core.evicting.tenants import Tenant
 
 NUMBER_MAX: Final = 2**62
@@ -29,14 +37,14 @@ class Site(NamedTuple):
     """What is known of a node.
 
     `tenants` are its pods by uid, `published` the entries of SLO. `evicted` are entries of the whole cluster of who
-    leaves or has left, `per_hour` how many of a workload may; `thresholds` None: the node's cannot be read.
+    leaves or has left, by workload, `per_hour` how many of one may; `thresholds` None: the node's cannot be read.
     """
 
     tenants: Mapping[str, Tenant]
     published: Mapping[str, NodePod]
     asks: Iterable[EvictionAsk]
     thresholds: Thresholds | None
-    evicted: Iterable[NodePod]
+    evicted: Granted
     per_hour: int
 
 
@@ -48,29 +56,31 @@ def entries_of(site: Site, now_s: float, now_ms: int) -> dict[str, NodePod]:
             left = entry if entry.left else replace(entry, left=now_s)
             if now_s - left.left < PERIOD_S:
                 found[uid] = left
-    evicted, newest = list(site.evicted), _newest(site)
+    granted, newest = list[NodePod](), _newest(site)
     for ask in site.asks:
         tenant = site.tenants.get(ask.uid)
         if tenant is None or tenant.pod.deleting or not _is_news(ask, found[ask.uid].eviction):
             continue
-        why = why_not(ask, tenant, site, evicted, now_s)
+        why = why_not(ask, tenant, site, granted, now_s)
         if not why and not still_missing(ask.accumulator, ask.release, _leaving(site.tenants, found)):
             continue
         newest = max(now_ms, newest + 1)
         entry = replace(found[ask.uid], eviction=_answer(ask, why, now_s, newest))
         found[ask.uid] = entry
         if not why:
-            evicted.append(entry)
+            granted.append(entry)
     return found
 
 
-def why_not(ask: EvictionAsk, tenant: Tenant, site: Site, evicted: Iterable[NodePod], now_s: float) -> str:
-    """Why a pod does not leave, whoever else does; empty: it may."""
+def why_not(ask: EvictionAsk, tenant: Tenant, site: Site, granted: Iterable[NodePod], now_s: float) -> str:
+    """Why a pod does not leave, whoever else does; empty: it may. `granted`: who leaves beside those of the site."""
     feature, thresholds = FEATURES.get(ask.feature), site.thresholds
     if feature is None:
         return f"no feature is called {ask.feature[:80]!r}"
     if ask.accumulator != feature.accumulator:
         return f"{feature.name} counts by {feature.accumulator}, not by {ask.accumulator[:80]!r}"
+    if why := _worthless(ask):
+        return why
     if thresholds is None or not thresholds.enable:
         return "the node's strategy is switched off"
     if not runs(feature, thresholds):
@@ -80,9 +90,25 @@ def why_not(ask: EvictionAsk, tenant: Tenant, site: Site, evicted: Iterable[Node
     if why := refusal(feature, tenant.candidate, thresholds):
         return why
     workload = tenant.pod.workload
-    if workload and evicted_lately(evicted, workload, now_s) >= site.per_hour:
+    if workload and _lately(workload, site, granted, now_s) >= site.per_hour:
         return f"{site.per_hour} pods of {workload} were evicted within an hour"
     return ""
+
+
+def _worthless(ask: EvictionAsk) -> str:
+    """Why a pod would leave for nothing: what counts for nothing of a need never covers it, and would take one pod of
+    the node after the other."""
+    wanted = sorted(name for name, amount in ask.release.items() if amount > 0)
+    if not wanted or any(ask.counts.get(name, 0) > 0 for name in wanted):
+        return ""
+    return f"counts: has nothing of what is to be released ({', '.join(wanted)[:80]})"
+
+
+def _lately(workload: str, site: Site, granted: Iterable[NodePod], now_s: float) -> int:
+    """How many of a workload leave, or have left, in the whole cluster."""
+    return evicted_lately(
+        (*site.evicted.get(workload, NONE).values(), *(each for each in granted if each.workload == workload)), now_s
+    )
 
 
 def _kept(tenant: Tenant, before: NodePod | None) -> NodePod:

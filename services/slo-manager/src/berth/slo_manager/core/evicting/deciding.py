@@ -10,7 +10,7 @@ from berth.contracts.node_pressure import EvictionAsk, NodePressure
 from berth.contracts.slo import NodePod, PodEviction
 from berth.rules.node_evictions.thresholds import Thresholds
 from berth.slo_manager.core.evicting.answering import Site, entries_of
-from berth.slo_manager.core.evicting.rates import PERIOD_S, is_granted
+from berth.slo_manager.core.evicting.rates import PERIOD_S, Granted, is_granted
 from berth.slo_manager.core.evicting.requests import EvictionRequests, command_of
 from berth.slo_manager.core.evicting.tenants import Tenant
 
@@ -69,7 +69,7 @@ class Evicting:
         expired = [name for name, expires in self._expires.items() if now_s >= expires]
         return [*self._requests.due(monotonic), *expired]
 
-    def decide(self, seen: Seen, evicted: Iterable[NodePod], *, monotonic: float, now_s: float, now_ms: int) -> Wanted:
+    def decide(self, seen: Seen, evicted: Granted, *, monotonic: float, now_s: float, now_ms: int) -> Wanted:
         """What is to be said and asked for."""
         site = Site(seen.tenants, seen.published, _asks(seen, now_s), seen.thresholds, evicted, self._per_hour)
         entries = entries_of(site, now_s, now_ms)

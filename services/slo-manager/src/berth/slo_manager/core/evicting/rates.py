@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 from berth.contracts.slo import NodePod
 
@@ -12,16 +12,16 @@ PERIOD_S: Final = 3_600.0
 GRANTED: Final = "granted"
 REFUSED: Final = "refused"
 
+Granted: TypeAlias = Mapping[str, Mapping[tuple[str, str], NodePod]]
+"""Entries of who leaves or has left, by workload, then by node and uid."""
+NONE: Final[Mapping[tuple[str, str], NodePod]] = {}
+
 
 def is_granted(entry: NodePod | None) -> bool:
     """Whether the pod of an entry leaves, or has left, for its node's sake."""
     return entry is not None and entry.eviction is not None and entry.eviction.state == GRANTED
 
 
-def evicted_lately(entries: Iterable[NodePod], workload: str, now_s: float) -> int:
-    """How many of a workload leave now, or have left within the last period. `entries` are those that were granted."""
-    found = 0
-    for each in entries:
-        if each.workload == workload and each.eviction is not None and is_granted(each):
-            found += now_s - each.eviction.at < PERIOD_S
-    return found
+def evicted_lately(entries: Iterable[NodePod], now_s: float) -> int:
+    """How many of these, which were granted, leave now, or have left within the last period."""
+    return sum(each.eviction is not None and now_s - each.eviction.at < PERIOD_S for each in entries)

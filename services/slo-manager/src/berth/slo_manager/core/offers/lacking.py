@@ -19,7 +19,7 @@ from berth.slo_manager.core.offers.origin import origin_text, read_origin
 
 _OF: Final = {name: MEMORY if name.endswith(MEMORY) else CPU for name in LENT}
 
-Rank = tuple[bool, float]
+Rank = tuple[float, float]
 
 
 class Lacking(NamedTuple):
@@ -64,7 +64,7 @@ def lacking(node: Node, offer: NodeOffer, strategy: Colocation, now_s: float) ->
         resources={name: format_amount(name, wanted[name]) if name in wanted else None for name in LENT},
         annotations={ANNOTATION_ORIGIN_ALLOCATABLE: origin_text(offer.origin)} if is_noted else {},
         written=wanted,
-        rank=(min(changes) >= 0, -max(map(abs, changes))),
+        rank=(float(min(changes) >= 0), -max(map(abs, changes))),
         is_bare=is_bare,
     )
 

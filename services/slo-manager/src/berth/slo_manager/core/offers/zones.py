@@ -23,6 +23,8 @@ _BYTES: Final = 1000
 
 def zone_offers(facts: Facts, strategy: Colocation) -> dict[int, dict[str, int]]:
     """What each zone lends to batch work. A pod that nobody has measured counts with its request."""
+    if not facts.zones:
+        return {}
     zones = sorted(facts.zones)
     found: dict[int, dict[str, int]] = {zone: {} for zone in zones}
     for name, (policy, threshold) in zone_policies(strategy).items():
