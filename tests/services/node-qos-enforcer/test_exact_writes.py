@@ -146,3 +146,17 @@ def test_a_container_is_slowed_step_by_step(tmp_path):
     (tmp_path / f"cgroup/{group}/memory.current").write_text("0\n")
     assert give_back(kernel) == ()
     assert texts(tmp_path) == before
+
+
+def test_a_folder_that_the_kernel_does_not_have_is_said(tmp_path):
+    kernel = machine(tmp_path, {})
+    values = {
+        Ref("kernel/mm/kidled", "kidled.use_hierarchy"): "1",
+        Ref("kernel/debug/sched", "kernel.sched.features", "A"): "A",
+        Ref("7", "proc.oom_score_adj"): "300",
+        Ref(f"{BE}/pod", "cpu.bvt_warp_ns"): "-1",
+    }
+    layout = cgroups.detect_layout(kernel.tree)
+    applied = Applier(kernel).apply(layout, Composed(values), asked=lambda _: None, undecided=frozenset(), now_s=0.0)
+    assert applied.lacking == {"kidled.use_hierarchy", "kernel.sched.features"}, "what has ended is no lack"
+    assert applied.problems == ()

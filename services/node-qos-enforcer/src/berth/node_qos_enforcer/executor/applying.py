@@ -20,7 +20,7 @@ from berth.node_qos_enforcer.core.knob_texts import MAX, number_value, problem_o
 from berth.node_qos_enforcer.core.laws.memory import NO_LIMIT, high_step
 from berth.node_qos_enforcer.core.levels import Change, Step, steps
 from berth.node_qos_enforcer.core.malformed import Malformed, counter
-from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, MEMORY_HIGH, Knob
+from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, MEMORY_HIGH, OOM_SCORE, Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor.due import Due, Place, place_of
 from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
@@ -172,7 +172,11 @@ class Applier:
                 change = self._change(ref, knob, place, value)
                 if change is None:
                     self._contests.forget(place.path)
-                    if self.executor.folder(place.path) is not None and knob.kind != "ids":
+                    # A group may have vanished, and a process; a folder of the kernel's is there or never.
+                    is_setting = knob.root in ("proc", "sys") and knob.kind in ("number", "word")
+                    if (is_setting and knob.name != OOM_SCORE) or (
+                        self.executor.folder(place.path) is not None and knob.kind != "ids"
+                    ):
                         due.lacks(ref)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
