@@ -68,6 +68,10 @@ RUN sh /added/start.sh --for "${SERVICE}" > /added/start && rm /added/start.sh &
 FROM ${PYTHON_IMAGE}
 COPY --from=common /app /app
 ARG SERVICE
+# The node agent shares the node's device to the network by tc, and tells by nft who is in which class.
+RUN if [ "$SERVICE" = node-qos-enforcer ]; then \
+        apt-get update -q && apt-get install -qy --no-install-recommends iproute2 nftables && \
+        rm -rf /var/lib/apt/lists/* /var/cache/apt/*; fi
 COPY --from=libraries /added /app
 COPY --from=program /added /app
 LABEL org.opencontainers.image.title="berth-${SERVICE}" org.opencontainers.image.licenses="Apache-2.0"

@@ -37,6 +37,7 @@ lint: ## style, layers, types, contract drift
 	$(LINT) mypy proto/src libs/*/src services/*/src
 	$(RUN) python -m berth.contracts.generate --check
 	$(RUN) python tools/nats_permissions.py --check
+	$(RUN) python tools/strategy_sample.py --check
 	$(LINT) python tools/protos.py --check
 
 .PHONY: format
@@ -49,6 +50,7 @@ contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissi
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
 	$(RUN) python tools/agent_components.py
+	$(RUN) python tools/strategy_sample.py
 	$(LINT) python tools/protos.py
 
 .PHONY: bench
@@ -73,15 +75,23 @@ e2e-assets: ## get kube-apiserver, etcd and kubectl: KUBEBUILDER_ASSETS, setup-e
 	@tools/kube/assets.sh $(BINARIES)
 
 .PHONY: e2e-cluster
-e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; says what is missing; REPORT=docs/real-node.md)
+e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; says what is missing; REPORT=docs/real-node.md ACTS="lend hold")
 	@$(RUN) python tests/cluster/requirements.py
 	@folder=$$(tools/kube/assets.sh --all) && $(MAKE) --no-print-directory images ARGS= && \
-	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" BERTH_CLUSTER_LOGS="$(LOGS)" \
+	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" BERTH_CLUSTER_LOGS="$(LOGS)" BERTH_CLUSTER_ACTS="$(ACTS)" \
 	  $(RUN) pytest -m cluster -s tests/cluster $(ARGS)
+
+.PHONY: bench-node
+bench-node: ## a service beside batch pods on a whole real node, with the agent and without (as e2e-cluster; REPORT=docs/real-node.md)
+	@$(MAKE) --no-print-directory e2e-cluster ACTS=beside
 
 .PHONY: e2e-kernel
 e2e-kernel: ## every knob of control groups version 2 on Debian's kernel, booted in qemu without KVM (gets both, as root)
 	@tools/kernel/assets.sh >/dev/null && $(RUN) pytest -m e2e tests/kernel $(ARGS)
+
+.PHONY: e2e-yarn
+e2e-yarn: ## yarn-operator against a real pair of ResourceManagers and a NodeManager (Java 17, Maven: gets 90 MB once; says what is missing)
+	@tools/yarn/assets.sh >/dev/null || true; $(RUN) pytest -m e2e tests/yarn $(ARGS)
 
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)

@@ -1,4 +1,4 @@
-"""What somebody who may write pods can claim in annotations: cards, a plan, a quota group, a Reservation."""
+"""What who may write pods can claim in annotations: cards, a plan, a quota, a Reservation, batch amounts, profiles."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ FORGED = {
     names.ANNOTATION_QUOTA: "/koordinator-default-quota",
     names.ANNOTATION_RESERVATION_ALLOCATED: json.dumps({"name": "r", "uid": "r"}),
     names.ANNOTATION_ATTEMPT: "-1",
+    names.ANNOTATION_EXTENDED_RESOURCE_SPEC: json.dumps(
+        {"containers": {"main": {"limits": {names.BATCH_CPU: "64000", names.BATCH_MEMORY: "1Ti"}}}}
+    ),
+    names.ANNOTATION_PROFILES: json.dumps(
+        {"profiles": ["p"], "draw": 1, "labels": {"app": ["rich", "x"]}, "annotations": {}, "seal": "0" * 24}
+    ),
 }
 
 

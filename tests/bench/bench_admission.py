@@ -32,6 +32,8 @@ from berth.rules.admission.wire import read_review, write_answer
 RATE = 200
 GATES = DEFAULT | {CHECKS_DEVICES, BOOKS_PODS}
 CALLS = ("/mutate-pod", "/validate-pod")
+BATCH = {"selector": {"matchLabels": {"app": "etl"}}, "qosClass": "BE", "priorityClassName": "koord-batch"}
+MIXED = {"labels": {"mutated": "true"}, "labelSuffixes": {"quota": "-batch"}, "probability": "50%"}
 
 
 def profile(name: str, spec: dict[str, Any]) -> Profile:
@@ -47,11 +49,10 @@ def cluster(count: int) -> Views:
         profile(f"p{number}", {"selector": {"matchLabels": {"app": f"other-{number}", "tier": "x"}}})
         for number in range(count - 3)
     ]
-    batch = {"selector": {"matchLabels": {"app": "etl"}}, "qosClass": "BE", "priorityClassName": "koord-batch"}
     matching = [
-        profile("a", batch),
-        profile("b", {"labels": {"mutated": "true"}, "labelSuffixes": {"quota": "-batch"}, "probability": "50%"}),
-        profile("c", {"selector": batch["selector"], "patch": {"spec": {"terminationGracePeriodSeconds": 30}}}),
+        profile("a", BATCH),
+        profile("b", MIXED),
+        profile("c", {"selector": BATCH["selector"], "patch": {"spec": {"terminationGracePeriodSeconds": 30}}}),
     ]
     classes = {"koord-batch": state.PriorityClass(name="koord-batch", version=1, value=5000)}
     return Views(profiles=Profiles([*strangers, *matching]), priority_classes=classes, seal=Seal([b"key"]))

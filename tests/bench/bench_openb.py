@@ -3,7 +3,7 @@
 The trace's pods are solved in batches in the order of the list, against the trace's nodes (`--times 41` for 50,000 of
 them), without a bus. Every decision stays charged. The digest says whether two states of the code decide alike.
 
-    python tests/bench/bench_openb.py FOLDER [--trace default] [--batch 80] [--times 1] [--rounds 3]
+    python tests/bench/bench_openb.py [FOLDER] [--trace default] [--batch 80] [--times 1] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -15,21 +15,12 @@ import statistics
 import time
 from pathlib import Path
 
-import msgspec
 import numpy as np
+from openb import Driven, add_folder, has_folder
 
-from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pods import pod_of
-from berth.contracts import kube, names, subjects
-from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.rules.pod_reading import PodItem
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes, read_pods
-from berth.testing.builders import GI, gpu_slots
-from berth.testing.feed import Feed
-
-MEMORY = {"G3": 80 * GI, "G2": 32 * GI, "A10": 24 * GI, "V100M32": 32 * GI}
 
 
 def made(folder: Path, trace: str, times: int) -> tuple[list[TraceNode], list[TracePod]]:
@@ -37,30 +28,6 @@ def made(folder: Path, trace: str, times: int) -> tuple[list[TraceNode], list[Tr
     nodes = read_nodes(folder)
     copies = [each._replace(name=f"{each.name}-{copy}") for copy in range(times) for each in nodes]
     return copies, read_pods(folder, trace)
-
-
-class Driven(Feed):
-    """A view with the nodes of the trace."""
-
-    def __init__(self, nodes: list[TraceNode]) -> None:
-        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
-        super().__init__(self.cluster)
-        for index, each in enumerate(nodes):
-            self.version += 1
-            item = msgspec.json.decode(msgspec.json.encode(each.manifests(index=index)[0]), type=kube.Node)
-            self.state(subjects.named_key("node", each.name), node_of(item, self.version))
-            if each.gpus:
-                self.devices(each.name, gpu_slots(each.gpus, MEMORY.get(each.model, 16 * GI)))
-        self.complete()
-
-    def add(self, pods: list[TracePod]) -> None:
-        """Pods that wait."""
-        for each in pods:
-            self.version += 1
-            manifest = {**each.manifest(), "apiVersion": "v1", "kind": "Pod"}
-            manifest["metadata"]["uid"] = f"uid-{each.name}"
-            item = msgspec.json.decode(msgspec.json.encode(manifest), type=PodItem)
-            self.state(subjects.namespaced_key("pod", "default", each.name), pod_of(item, self.version))
 
 
 def run(nodes: list[TraceNode], pods: list[TracePod], batch: int) -> tuple[float, float, float, int, int, str]:
@@ -98,12 +65,14 @@ def run(nodes: list[TraceNode], pods: list[TracePod], batch: int) -> tuple[float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    add_folder(parser)
     parser.add_argument("--trace", default="default")
     parser.add_argument("--batch", type=int, default=80)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if not has_folder(options.folder):
+        return
     nodes, pods = made(options.folder, options.trace, options.times)
     found = [run(nodes, pods, options.batch) for _ in range(options.rounds)]
     rate = statistics.median(len(pods) / each[0] for each in found)

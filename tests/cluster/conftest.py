@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.control_plane import version
-from tests.cluster.report import Report
+from tests.cluster.report import BEGIN, MEASURED, Report
 from tests.cluster.requirements import lacking
 from tests.cluster.space import run
 
@@ -20,6 +20,8 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 PARTS += ("containerd", "coredns")
 REPORT = "BERTH_CLUSTER_REPORT"
 """The document that the report of a run that went well is written into."""
+ACTS = "BERTH_CLUSTER_ACTS"
+"""Names of acts, where not all of them are to run: of these the report has figures alone."""
 LOGS = "BERTH_CLUSTER_LOGS"
 """A folder for the logs of kubelet, containerd and the others when a run fails."""
 
@@ -48,7 +50,7 @@ def cluster(report: Report, request: pytest.FixtureRequest) -> Iterator[Cluster]
     try:
         yield found
         if os.environ.get(REPORT) and not request.session.testsfailed:
-            report.write(Path(os.environ[REPORT]))
+            report.write(Path(os.environ[REPORT]), MEASURED if os.environ.get(ACTS) else BEGIN)
     finally:
         if os.environ.get(LOGS):
             found.node.keep_logs(Path(os.environ[LOGS]))

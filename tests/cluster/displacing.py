@@ -24,7 +24,7 @@ def displace(cluster: Cluster, outside: Outside) -> None:
     farewell = cluster.space.home / "farewell"
     farewell.mkdir()
     farewell.chmod(0o777)  # the container is nobody here
-    cpu = f"{_free_milli(cluster)}m"
+    cpu = f"{free(cluster, 'cpu')}m"
     cluster.apply("low-and-high.yaml", CPU=cpu, PATH=str(farewell))
     (low,) = cluster.until_running(HOME, "app=low", 1)
     placed_by_berth([low])
@@ -58,16 +58,16 @@ def displace(cluster: Cluster, outside: Outside) -> None:
     cluster.kubectl("delete", "priorityclass", "work-low", "work-high")
 
 
-def _free_milli(cluster: Cluster) -> int:
-    """CPU of the node that no pod has asked for."""
+def free(cluster: Cluster, resource: str) -> int:
+    """What of the node no pod has asked for, in thousandths."""
     node = cluster.get(f"/api/v1/nodes/{NAME}")
     pods = [pod for pod in cluster.items("/api/v1/pods") if pod["status"].get("phase") not in ("Succeeded", "Failed")]
     asked = [
-        parse_milli(container.get("resources", {}).get("requests", {}).get("cpu", "0"))
+        parse_milli(container.get("resources", {}).get("requests", {}).get(resource, "0"))
         for pod in pods
         for container in pod["spec"]["containers"]
     ]
-    return parse_milli(node["status"]["allocatable"]["cpu"]) - sum(asked)
+    return parse_milli(node["status"]["allocatable"][resource]) - sum(asked)
 
 
 def _uids(cluster: Cluster) -> set[str]:

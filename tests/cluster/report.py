@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 BEGIN, END = "<!-- begin: written by the run -->", "<!-- end -->"
+MEASURED = "<!-- begin: measured by a run -->"
+"""Where figures stand that a run of their own has measured."""
 
 
 class Report:
@@ -17,6 +20,7 @@ class Report:
         self._began = time.monotonic()
         self._last = self._began
         self._sections: list[tuple[str, list[str]]] = []
+        self._tables: dict[str, list[str]] = {}
         self.versions: dict[str, str] = {}
         self.date = time.strftime("%Y-%m-%d")
 
@@ -36,6 +40,13 @@ class Report:
         """Something on the way, for who is watching only."""
         print(f"{time.monotonic() - self._began:7.1f} s    {text}", flush=True)
 
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Figures of the section, below its steps."""
+        title = self._sections[-1][0] if self._sections else ""
+        lines = [f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows)]
+        print("\n".join(lines), flush=True)
+        self._tables.setdefault(title, []).extend(["", *lines])
+
     def _lines(self) -> list[str]:
         if not self._sections:
             self._sections.append(("Run", []))
@@ -53,16 +64,26 @@ class Report:
         lines += [f"| {name} | {version} |" for name, version in self.versions.items()]
         for title, steps in self._sections:
             lines += ["", f"### {title}", "", "| at s | took s | what |", "| --: | --: | --- |", *steps]
+            lines += self._tables.get(title, [])
         return "\n".join(lines) + "\n"
 
-    def write(self, path: Path) -> None:
+    def figures(self) -> str:
+        """The generated part of a run that measured: what was measured, and nothing else."""
+        lines = [f"Run of {self.date} on {machine()}."]
+        for title, table in self._tables.items():
+            steps = next(steps for name, steps in self._sections if name == title)
+            lines += ["", *(f"{step.split(' | ', 2)[2].removesuffix(' |')}." for step in steps), *table]
+        return "\n".join(lines) + "\n"
+
+    def write(self, path: Path, begin: str = BEGIN) -> None:
         """Put it into a document that has the marks, or into a new one. Raises ValueError for one without them."""
-        text = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
-        before, begin, rest = text.partition(BEGIN)
+        text = path.read_text() if path.exists() else f"{begin}\n{END}\n"
+        before, found, rest = text.partition(begin)
         _, end, after = rest.partition(END)
-        if not begin or not end:
-            raise ValueError(f"{path} has no lines {BEGIN} and {END}")
-        path.write_text(f"{before}{BEGIN}\n{self.document()}{END}{after}")
+        if not found or not end:
+            raise ValueError(f"{path} has no lines {begin} and {END}")
+        written = self.document() if begin == BEGIN else self.figures()
+        path.write_text(f"{before}{begin}\n{written}{END}{after}")
 
 
 def machine() -> str:

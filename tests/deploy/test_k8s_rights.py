@@ -62,12 +62,30 @@ def test_nobody_touches_webhooks_of_others() -> None:
     assert {name: set(rule["verbs"]) for name, rule in rules} == {
         "berth-cluster-watcher": {"list", "watch"},
         "berth-cluster-writer": {"patch"},
+        "berth-auditor": {"list"},
     }
     assert all(rule["resourceNames"] == [names.WEBHOOKS] for _, rule in rules)
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     made = [each for each in OBJECTS if each["kind"] in kinds]
     assert [name_of(each) for each in made] == [names.WEBHOOKS] * 2
     assert not any(each.get("webhooks") for each in made), "they ship with no entries: cluster-writer writes them"
+
+
+def test_the_webhook_has_no_right_and_no_token() -> None:
+    """It answers the API server, and asks it for nothing."""
+    bound = [
+        subject["name"]
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for binding in of_kind(kind)
+        for subject in binding["subjects"]
+    ]
+    assert "admission-webhook" not in bound
+    (account,) = [each for each in of_kind("ServiceAccount") if name_of(each) == "admission-webhook"]
+    (deployment,) = [each for each in of_kind("Deployment") if name_of(each) == "admission-webhook"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert account["automountServiceAccountToken"] is pod["automountServiceAccountToken"] is False
+    sources = [source for volume in pod["volumes"] for source in volume.get("projected", {}).get("sources", ())]
+    assert not any("serviceAccountToken" in source for source in sources)
 
 
 def test_the_writer_has_the_rights_for_what_it_calls() -> None:
@@ -181,7 +199,7 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
     ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
     (prefix,) = {name.partition("/")[0] for name in ours}
-    notes, allocations, _, _, labels = (each["expression"] for each in policy["spec"]["validations"])
+    notes, allocations, sizes, _, _, labels = (each["expression"] for each in policy["spec"]["validations"])
     assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
     assert "variables.allocations.all(" in allocations
     (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
@@ -189,6 +207,9 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     at_creation = {names.ANNOTATION_EXTENDED_RESOURCE_SPEC}
     theirs = [each for each in names_of_records() if not each.startswith(f"{prefix}/") and each not in at_creation]
     assert all(f"'{each}'" in listed for each in theirs), "every annotation that a bind writes"
+    (told,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "sizes")
+    assert "variables.wasBound" in sizes
+    assert all(f"'{each}'" in told for each in at_creation)
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 

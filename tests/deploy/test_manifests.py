@@ -63,6 +63,16 @@ def test_what_the_tools_print_is_accepted_and_comes_first(api: KubeServer, tmp_p
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
+@pytest.mark.parametrize("sample", sorted(path.name for path in (K8S / "samples").iterdir()))
+def test_the_server_accepts_every_sample(api: KubeServer, sample: str) -> None:
+    objects = list(yaml.safe_load_all((K8S / "samples" / sample).read_text()))
+    for name in {each["metadata"]["namespace"] for each in objects}:
+        applied(api, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+    said, warned = applied(api, "--server-side", "--dry-run=server", "-f", str(K8S / "samples" / sample))
+    assert len(said) == len(objects)
+    assert "Warning" not in warned, warned
+
+
 def test_a_check_that_is_no_check_would_fail(api: KubeServer, tmp_path: Path) -> None:
     """The dry run does refuse: a field that does not exist, a value that is out of range."""
     good: Callable[[], Json] = lambda: json.loads(json.dumps(WORKLOADS[0]))  # noqa: E731

@@ -132,6 +132,22 @@ def test_only_the_writer_notes_in_a_binding(api: KubeServer) -> None:
     assert others.status == 201, others
 
 
+def test_sizes_of_a_bound_pod_are_not_forged(api: KubeServer) -> None:
+    """Node agents limit batch containers by them. Before the bind they are anybody's: the bind writes over them."""
+    key = names.ANNOTATION_EXTENDED_RESOURCE_SPEC
+    assert call(api, "POST", PODS, pod("sized", {key: "{}"})).status == 201
+    waiting = {"metadata": {"annotations": {key: '{"containers":{}}'}}}
+    assert call(api, "PATCH", f"{PODS}/sized", waiting).status == 200
+    notes = {names.ANNOTATION_PLAN: "p", key: "bound"}
+    assert call(api, "POST", f"{PODS}/sized/binding", binding("sized", notes), account=WRITER).status == 201
+    for forged in ("{}", None):
+        refused = call(api, "PATCH", f"{PODS}/sized", {"metadata": {"annotations": {key: forged}}})
+        assert refused.status == 422, refused
+        assert "extended-resource-spec" in refused.body["message"]
+    rest = {"metadata": {"annotations": {"example.org/free": "y"}}}
+    assert call(api, "PATCH", f"{PODS}/sized", rest).body["metadata"]["annotations"][key] == "bound"
+
+
 def test_a_reservation_is_guarded_as_a_pod_is(api: KubeServer) -> None:
     path = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
     crd = CRDS["reservations.scheduling.koordinator.sh"]

@@ -1,7 +1,8 @@
 """Admission on both API servers: profiles change pods, and nobody waits for a webhook that is away.
 
 The webhook is scaled to 0, stands still, and shows a certificate that nobody trusts: pods of others and heartbeats of
-nodes are as before, and pods of profiles are created as they are.
+nodes are as before, and pods of profiles are created as they are. The gates that are closed by default are open:
+strategies of nodes are kept apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.e2e.clusters import cluster_of
+from tests.e2e.clusters import HOME, cluster_of
 from tests.e2e.corner import Corner
 from tests.e2e.objects import NODES, PODS
 from tests.e2e.waiting import until
@@ -30,6 +31,9 @@ PROFILES = "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/" + names.WEBHOOKS
 MINE = {"app": "etl"}
+GATES = "NodeValidatingWebhook=true,ConfigMapValidatingWebhook=true,NodeMutatingWebhook=true"
+MAPS = f"/api/v1/namespaces/{HOME}/configmaps"
+THRESHOLDS = "resource-threshold-config"
 PROMPT_S = 1.5
 """Less than the time-out of a webhook: nobody was waited for."""
 
@@ -37,7 +41,7 @@ PROMPT_S = 1.5
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def whole(kind: str) -> AsyncIterator[Whole]:
     with cluster_of(kind) as cluster:
-        async with run_whole(cluster, replicas={WEBHOOK: 1}) as running:
+        async with run_whole(cluster, replicas={WEBHOOK: 1}, environment={"BERTH_ADMISSION_GATES": GATES}) as running:
             await running.try_call("POST", CLASSES, {"metadata": {"name": "koord-batch"}, "value": 5000})
             spec = {"selector": {"matchLabels": MINE}, "qosClass": "BE", "priorityClassName": "koord-batch"}
             profile = {"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile"}
@@ -131,3 +135,87 @@ async def test_nobody_waits_for_a_webhook_that_nobody_trusts(whole: Whole, corne
         await until(is_untrusted, "the API server to go by the other certificate")
         await unharmed(corner, node, "untrusted")
     await until(lambda: is_changed(corner), "the certificates to be put right")
+
+
+def strategies(*pools: str, percent: int = 60) -> dict[str, Any]:
+    """The ConfigMap of strategies, with one for each of these pools of nodes."""
+    made = [{"name": each, "nodeSelector": {"matchLabels": {each: "yes"}}} for each in pools]
+    document = {"clusterStrategy": {"cpuSuppressThresholdPercent": percent}, "nodeStrategies": made}
+    labels = {names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}
+    metadata = {"name": names.SLO_CONFIG_MAP_TYPE, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {THRESHOLDS: json.dumps(document)}}
+
+
+async def test_a_configmap_of_strategies_is_checked(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("n")
+    await whole.patch(f"{NODES}/{node}", {"metadata": {"labels": {"fast": "yes", "large": "yes"}}})
+    await whole.call("POST", MAPS, strategies())
+    path = f"{MAPS}/{names.SLO_CONFIG_MAP_TYPE}"
+
+    async def refusal(wanted: dict[str, Any]) -> str:
+        changed = {"data": wanted["data"]}
+        status, answer = await whole.try_call("PATCH", path, changed, kind="application/merge-patch+json")
+        assert status in (200, 403), answer
+        return answer["message"] if status == 403 else ""
+
+    await until(lambda: refusal(strategies(percent=101)), "a percentage beyond 100 to be refused")
+    message = await refusal(strategies(percent=101))
+    assert "ConfigParamInvalid" in message
+    assert "cpuSuppressThresholdPercent" in message
+
+    percents = iter(range(50))  # what is as it was is not looked at again
+
+    async def meets() -> bool:
+        return "ExistNodeConfict" in await refusal(strategies("fast", "large", percent=next(percents)))
+
+    await until(meets, "the node with both labels to be seen")
+    assert await refusal(strategies("fast", "slow")) == ""
+
+
+async def test_labels_that_give_a_node_two_strategies_are_refused(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("n")
+    await whole.try_call("POST", MAPS, strategies())
+    await whole.patch(f"{MAPS}/{names.SLO_CONFIG_MAP_TYPE}", {"data": strategies("fast", "slow")["data"]})
+
+    async def labelled(**labels: str | None) -> tuple[int, str]:
+        changed = {"metadata": {"labels": labels}}
+        status, answer = await whole.try_call("PATCH", f"{NODES}/{node}", changed, kind="application/merge-patch+json")
+        return status, answer.get("message", "")
+
+    assert (await labelled(fast="yes"))[0] == 200
+
+    async def is_refused() -> bool:
+        status, message = await labelled(slow="yes")
+        if status == 403:
+            assert THRESHOLDS in message
+            return True
+        await labelled(slow=None)
+        return False
+
+    await until(is_refused, "the second strategy to be refused")
+    await whole.patch(f"{NODES}/{node}", {"metadata": {"annotations": {"note": "passes"}}})
+    await whole.stack.scale(WEBHOOK, 0)
+    assert (await labelled(slow="yes"))[0] == 200, "away, it keeps nobody from writing"
+    await whole.stack.scale(WEBHOOK, 1)
+
+
+async def test_a_report_passes_with_a_broken_note_of_amplification(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("n")
+    ratios = {names.ANNOTATION_AMPLIFICATION_RATIO: '{"cpu": 1.5}'}
+    await whole.patch(f"{NODES}/{node}", {"metadata": {"annotations": ratios}})
+
+    async def reported(cpu: str) -> str:
+        """What the node shows when its kubelet reports this."""
+        made = await whole.patch(f"{NODES}/{node}/status", {"status": {"allocatable": {"cpu": cpu}}})
+        return str(made["status"]["allocatable"]["cpu"])
+
+    async def is_amplified() -> bool:
+        await reported("8")
+        return await reported("10") == "15"
+
+    await until(is_amplified, "reports to be amplified")
+    for broken in ({names.ANNOTATION_AMPLIFICATION_RATIO: "{"}, {names.ANNOTATION_RAW_ALLOCATABLE: "[" * 5000}):
+        await whole.patch(f"{NODES}/{node}", {"metadata": {"annotations": {**ratios, **broken}}})
+        before = await heartbeat(corner, node)
+        assert before < PROMPT_S
+        assert (await reported("8"))[0] in "18", "the report passes"

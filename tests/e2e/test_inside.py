@@ -83,6 +83,33 @@ async def test_containers_have_what_their_pods_were_given(
         assert shown.fields() == set()
 
 
+async def test_a_container_begins_with_its_score_and_its_batch_limits(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
+) -> None:
+    sizes = {"requests": {names.BATCH_CPU: "1000"}, "limits": {names.BATCH_CPU: "2000", names.BATCH_MEMORY: "64Mi"}}
+    notes = {
+        names.ANNOTATION_EXTENDED_RESOURCE_SPEC: json.dumps({"containers": {"main": sizes, "early": sizes}}),
+        names.ANNOTATION_OOM_SCORE: "750",
+    }
+    pod = await run_pod(containerd, "batch", {names.LABEL_QOS: "BE"}, noted=notes)
+    early, _ = await begun(containerd, pod, "early")
+    agent.start()
+    async with reports(nats_server) as shown:
+        await until(lambda: shown.is_connected, "connected", agent)
+        container, process = await begun(containerd, pod, cpu_quota_us=50_000)
+        limits = containerd.spec(container)["linux"]["resources"]
+        assert (limits["cpu"]["quota"], limits["cpu"]["shares"], limits["memory"]["limit"]) == (200_000, 1024, 64 << 20)
+        assert (process / "oom_score_adj").read_text().strip() == "750"
+
+        # What began without the agent is given its limits by the runtime, which keeps them when kubelet says more.
+        def changed() -> bool:
+            cpu = containerd.spec(early)["linux"]["resources"]["cpu"]
+            return (cpu.get("quota"), cpu.get("shares")) == (200_000, 1024)
+
+        await until(changed, "limits of what runs", agent)
+        assert shown.fields() == set()
+
+
 async def test_two_containers_of_a_pod_have_a_card_each(
     containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
 ) -> None:

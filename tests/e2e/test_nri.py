@@ -106,6 +106,7 @@ async def test_containers_start_with_what_was_decided(containerd: ContainerRunti
         mounts=(Mount("/shown", str(tmp_path / "shown")),),
         devices=(Device("/dev/berth-test", 1, 3, file_mode=0o666, uid=0, gid=0),),
         resources=Resources(cpus=str(LAST), cpu_quota_us=50_000, cpu_period_us=100_000),
+        oom_score_adj=750,
     )
     handler = Decides(Creation(adjustment))
     async with running(containerd, handler) as plugin:
@@ -128,6 +129,7 @@ async def test_containers_start_with_what_was_decided(containerd: ContainerRunti
         process = await process_with(f"BERTH_TEST={mark}")
         assert status_of(process, "Cpus_allowed_list") == str(LAST)
         assert (process / "root/shown").read_text() == mark
+        assert (process / "oom_score_adj").read_text().strip() == "750"
         device = (process / "root/dev/berth-test").stat()
         assert (os.major(device.st_rdev), os.minor(device.st_rdev)) == (1, 3)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.e2e.clusters import HOME
 from tests.e2e.corner import Corner
+from tests.e2e.koordlet import METRICS, Koordlet
 from tests.e2e.objects import NODES
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
@@ -19,31 +20,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 MAPS = f"/api/v1/namespaces/{HOME}/configmaps"
 NAME = CONFIG_MAP.partition("/")[2]
-METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 COLOCATION = {"enable": True, "cpuReclaimThresholdPercent": 75, "updateTimeThresholdSeconds": 1}
 BE = {"koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch"}
-
-
-class Koordlet:
-    """Reports of one node, by hand."""
-
-    def __init__(self, whole: Whole, node: str) -> None:
-        self._whole = whole
-        self._node = node
-        self._minutes = 0
-
-    async def start(self) -> None:
-        head = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": self._node}}
-        await self._whole.call("POST", METRICS, head | {"spec": {}})
-
-    async def report(self, cpu: str) -> None:
-        self._minutes += 1
-        usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
-        status = {
-            "updateTime": f"2026-01-01T00:{self._minutes:02}:00Z",
-            "nodeMetric": {"nodeUsage": usage, "systemUsage": usage},
-        }
-        await self._whole.patch(f"{METRICS}/{self._node}/status", {"status": status})
 
 
 async def lends(whole: Whole, node: str, cpu: str | None) -> dict[str, Any]:

@@ -61,9 +61,18 @@ def container(
     env: Mapping[str, str] = {},
     state: api.ContainerState = api.CONTAINER_RUNNING,
     annotations: Mapping[str, str] = {},
+    shares: int = 0,
+    memory: int = 0,
+    oom_score: int | None = None,
 ) -> api.Container:
     """A container of a pod."""
-    cpu = api.LinuxCPU(cpus=cpus, quota=None if quota_us is None else api.OptionalInt64(value=quota_us))
+    cpu = api.LinuxCPU(
+        cpus=cpus,
+        quota=None if quota_us is None else api.OptionalInt64(value=quota_us),
+        shares=api.OptionalUInt64(value=shares),
+    )
+    resources = api.LinuxResources(cpu=cpu, memory=api.LinuxMemory(limit=api.OptionalInt64(value=memory)))
+    score = None if oom_score is None else api.OptionalInt(value=oom_score)
     return api.Container(
         id=f"{of.name}-{name}",
         pod_sandbox_id=of.id,
@@ -71,7 +80,7 @@ def container(
         state=state,
         annotations=annotations,
         env=[f"{key}={value}" for key, value in env.items()],
-        linux=api.LinuxContainer(resources=api.LinuxResources(cpu=cpu)),
+        linux=api.LinuxContainer(resources=resources, oom_score_adj=score),
     )
 
 

@@ -113,7 +113,7 @@ main() {
   ((${#wanted[@]})) || wanted=("${BASE[@]}")
 
   # Ours, and built in a second: one of an older source does not count.
-  [[ -n $print || ! -e $CACHE/pause || $MODULES/pause/main.go -ot $CACHE/pause ]] || rm -f "$CACHE/pause"
+  [[ -n $print || ! -e $CACHE/pause || -z $(find "$MODULES/pause" -newer "$CACHE/pause") ]] || rm -f "$CACHE/pause"
   if [[ -n ${KUBEBUILDER_ASSETS:-} ]] && has_all "$KUBEBUILDER_ASSETS" "${wanted[@]}"; then
     say "taken from KUBEBUILDER_ASSETS"
     echo "$KUBEBUILDER_ASSETS"

@@ -20,14 +20,17 @@ from berth.contracts import buckets, names
 from berth.contracts.codec import decode
 from berth.contracts.command import ConfigureWebhooks
 from berth.contracts.event import ObjectRefused
+from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import (
     ClusterColocationProfile,
+    ConfigMap,
     MutatingWebhookConfiguration,
     Namespace,
+    Node,
     PriorityClass,
     ValidatingWebhookConfiguration,
 )
-from berth.contracts.subjects import named_key
+from berth.contracts.subjects import named_key, namespaced_key
 from berth.rules.webhooks import KINDS, rendered
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
@@ -187,6 +190,47 @@ async def test_a_successor_takes_over_without_a_gap(world: World, monkeypatch: p
     assert shell.is_ready
     assert (await ask(shell, world.bundle["mutating"], "/mutate-pod", review(pod())))[0] == 200
     await world.carry_out(lambda: first not in world.bundle["mutating"])
+
+
+async def test_strategies_of_nodes_are_kept_apart(world: World) -> None:
+    """By the ConfigMap that is there for nodes, and by the nodes that are there for the ConfigMap."""
+    key = namespaced_key("configmap", *CONFIG_MAP.split("/"))
+
+    def strategies(*pools: str) -> dict[str, str]:
+        made = [{"name": pool, "nodeSelector": {"matchLabels": {pool: "yes"}}} for pool in pools]
+        return {"resource-threshold-config": json.dumps({"nodeStrategies": made})}
+
+    def moved(**labels: str) -> Any:
+        new, old = {"metadata": {"labels": labels}}, {"metadata": {"labels": {"a": "yes"}}}
+        return {"request": {"uid": "u", "operation": "UPDATE", "object": new, "oldObject": old}}
+
+    def written(*pools: str) -> Any:
+        metadata = {"labels": {names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}}
+        return review({"metadata": metadata, "data": strategies(*pools)})
+
+    world.put(
+        key, ConfigMap(namespace="berth-system", name=names.SLO_CONFIG_MAP_TYPE, version=1, data=strategies(*"ab"))
+    )
+    world.put(named_key("node", "n"), Node(name="n", uid="n", version=1, labels={"c": "yes", "d": "yes"}))
+    shell = await world.start("one", admission_gates="NodeValidatingWebhook=true,ConfigMapValidatingWebhook=true")
+    await world.carry_out(lambda: shell.is_ready)
+
+    async def refusal(path: str, asked: Any) -> Any:
+        _, answer = await ask(shell, world.bundle["validating"], path, asked)
+        return answer["response"].get("status", {}).get("message", "")
+
+    assert await refusal("/validate-node", moved(a="yes", c="yes")) == ""
+    assert "several strategies of resource-threshold-config: a, b" in await refusal(
+        "/validate-node", moved(a="yes", b="yes")
+    )
+    assert await refusal("/validate-configmap", written("a", "c")) == ""
+    assert "n (c, d)" in await refusal("/validate-configmap", written("c", "d"))
+    world.put(
+        key, ConfigMap(namespace="berth-system", name=names.SLO_CONFIG_MAP_TYPE, version=2, data=strategies(*"bc"))
+    )
+    await eventually(
+        lambda: not list(shell.cluster.reviewed.node_selectors.conflicts({"a": "yes", "b": "yes"})), what="the change"
+    )
 
 
 async def test_what_somebody_else_wrote_is_put_right(world: World) -> None:

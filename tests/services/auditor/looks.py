@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from tests.libs.invariants.story import Story
 
+from berth.auditor.core.objects import Lists
 from berth.auditor.reconciler import Reconciler
-from berth.auditor.views import Lists
 from berth.contracts import kube, names
 from berth.contracts.event import AuditReported
 from berth.runtime import Event

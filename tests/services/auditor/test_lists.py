@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from berth.auditor.core.objects import Lists
 from berth.auditor.lists import IncompleteError, Lister
-from berth.auditor.views import Lists
 from berth.contracts.names import SCHEDULER_NAME
 from berth.kube import Answer, resources
 
@@ -104,9 +104,19 @@ async def test_too_many_objects_are_too_many() -> None:
 async def test_every_kind_is_asked_for_once_in_small_pages() -> None:
     api = Api()
     await lister(api).all()
-    assert len(api.asked) == 8
+    assert len(api.asked) == 9
     assert {limit for _, limit, _ in api.asked} == {2}
     assert resources.PODS.plural in {plural for plural, _, _ in api.asked}
+
+
+async def test_profiles_are_asked_for_where_the_webhook_is_called_for_any() -> None:
+    configuration = {"metadata": {"name": "berth-admission"}, "webhooks": [{"name": "etl.profiles.admission.berth.sh"}]}
+    found = await lists(
+        mutatingwebhookconfigurations=[listed(configuration)],
+        clustercolocationprofiles=[listed({"metadata": {"name": "etl"}, "spec": {"qosClass": "BE"}})],
+        namespaces=[listed({"metadata": {"name": "team"}})],
+    )
+    assert [len(each) for each in (found.webhooks, found.profiles, found.namespaces)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("plural", ["pods", "devices"])

@@ -119,8 +119,8 @@ def test_a_pod_that_vanishes_between_list_and_read_is_nothing_special(modern_mac
     modern_machine.pod("here", "Burstable", cpu_ns=1, memory=1)
 
     class Vanishing(DiskTree):
-        def directories(self, path):
-            names = super().directories(path)
+        def incarnations(self, path):
+            names = super().incarnations(path)
             if path == qos_dir("systemd", "Burstable"):
                 shutil.rmtree(self.root / gone)
             return names

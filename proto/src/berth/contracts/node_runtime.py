@@ -19,8 +19,9 @@ class PodFinding(Part, frozen=True, kw_only=True):
 
     `kind` is `lacking` (the container began without the agent, and without what was granted), `corrected` (it began
     with other CPUs than its own, and has its own now), `devices` (it cannot have them), `cpus` (it cannot have all of
-    its own, or shares them), `update` (the runtime has refused new limits) or `files` (a limit of its pod could not be
-    lifted). `message` names the field of the record, or what is missing.
+    its own, or shares them), `update` (the runtime has refused new limits), `score` (it cannot begin with its OOM
+    score) or `files` (a limit of its pod could not be lifted). `message` names the field of the record, or what is
+    missing.
     """
 
     namespace: _Name

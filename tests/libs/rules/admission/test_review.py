@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from typing import Any
 
@@ -194,6 +195,19 @@ def test_a_users_resource_spec_is_written_over() -> None:
     assert note not in mutated(native, views())["metadata"]["annotations"]
     bad = ask("/mutate-pod", pod(container(requests={"kubernetes.io/batch-cpu": "-1"})), views())
     assert [each.field for each in bad.problems] == ["spec.containers[0].resources.requests[kubernetes.io/batch-cpu]"]
+
+
+def test_the_resource_spec_of_a_bound_pod_is_the_binds() -> None:
+    note = names.ANNOTATION_EXTENDED_RESOURCE_SPEC
+    old = pod(container(requests={"kubernetes.io/batch-cpu": "500"}))
+    old["spec"]["nodeName"] = "n"
+    for written in ("as bound", None):
+        old["metadata"]["annotations"] = {note: written} if written else {}
+        forged = copy.deepcopy(old)
+        forged["metadata"]["annotations"] = {
+            note: '{"containers":{"main":{"limits":{"kubernetes.io/batch-cpu":"64k"}}}}'
+        }
+        assert mutated(forged, views(), old=old)["metadata"]["annotations"].get(note) == written
 
 
 def test_labels_that_a_cluster_requires() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from berth.admission_webhook.core.entries import PROFILES_MAX, entries_of, open_doors
 from berth.contracts import names
+from berth.contracts.command import WebhookEntry
 from berth.contracts.state import ClusterColocationProfile
 from berth.rules.admission.gates import DEFAULT, Gates, read_gates
 from berth.rules.webhooks import DOORS, MUTATING, SPARED, VALIDATING, rendered, with_bundle
@@ -69,7 +70,12 @@ def test_every_entry_may_fail_and_spares_what_the_cluster_needs() -> None:
     for each in every:
         assert (each["failurePolicy"], each["timeoutSeconds"], each["sideEffects"]) == ("Ignore", 2, "None")
         namespaced = each["rules"][0]["scope"] == "Namespaced"
-        assert (SPARING in each["namespaceSelector"].get("matchExpressions", ())) is namespaced
+        expressions = each["namespaceSelector"].get("matchExpressions", ())
+        if each["rules"][0]["resources"] == ["configmaps"]:
+            assert expressions == [{**SPARING, "values": ["kube-system"]}], "the one that is checked lies in ours"
+            assert each["objectSelector"] == {"matchLabels": {names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}}
+        else:
+            assert (SPARING in expressions) is namespaced
         assert each.get("reinvocationPolicy") in (None, "IfNeeded")
         assert all(each["name"].split("."))
         assert len(each["name"].split(".")) >= 3
@@ -82,6 +88,28 @@ def test_nodes_that_are_not_amplified_report_without_waiting() -> None:
     assert holds(condition["expression"], {"object": amplified})
     assert not holds(condition["expression"], {"object": {"metadata": {"annotations": {"a": "b"}}}})
     assert not holds(condition["expression"], {"object": {"metadata": {}}})
+
+
+def test_nodes_are_looked_at_when_their_labels_change() -> None:
+    on, _ = read_gates("NodeValidatingWebhook=true")
+    (condition,) = entries(VALIDATING, gates=on)["validate-node"]["matchConditions"]
+
+    def asks(operation: str, old: Any, new: Any) -> bool:
+        nodes = {"oldObject": old and {"metadata": old}, "object": {"metadata": new}}
+        return holds(condition["expression"], {"request": {"operation": operation}, **nodes})
+
+    labels = {"labels": {"pool": "a"}}
+    assert asks("UPDATE", labels, {"labels": {"pool": "b"}})
+    assert asks("UPDATE", {}, labels)
+    assert not asks("UPDATE", labels, {**labels, "annotations": {"a": "b"}})
+    assert not asks("UPDATE", labels, {})
+    assert not asks("CREATE", None, labels)
+
+
+def test_the_writer_labels_what_is_looked_at_in_our_namespaces() -> None:
+    asked = WebhookEntry(name="a.b.c", door="validate-configmap", object_selector={"matchLabels": {"x": "y"}})
+    wanted = {"x": "y", names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}
+    assert rendered(asked)["objectSelector"] == {"matchLabels": wanted}
 
 
 def test_there_is_a_limit_of_profiles_and_of_the_length_of_names() -> None:

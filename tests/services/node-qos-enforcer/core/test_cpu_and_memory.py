@@ -15,7 +15,7 @@ from berth.node_qos_enforcer.core.laws.cpu_burst import ANNOTATION as BURST
 from berth.node_qos_enforcer.core.laws.memory import ANNOTATION as MEMORY_QOS
 from berth.node_qos_enforcer.core.laws.memory import Protected, class_values
 from berth.node_qos_enforcer.core.node_facts import NodeFacts
-from berth.node_qos_enforcer.core.pods import Found, pods_of
+from berth.node_qos_enforcer.core.pods import Found, Pods
 from berth.node_qos_enforcer.core.strategies.batch_limits import BATCH_LIMITS
 from berth.node_qos_enforcer.core.strategies.cpu_burst import CPU_BURST_STRATEGY
 from berth.node_qos_enforcer.core.strategies.cpu_normalization import CPU_NORMALIZATION
@@ -76,6 +76,10 @@ def pod(*containers, qos="LS", group="g", annotations=None, kube_qos="Burstable"
         is_known=True,
         **more,
     )
+
+
+def wanted_of(answer) -> list[Wanted]:
+    return [each for part in answer.parts for each in part]
 
 
 def values(*wanted) -> dict[Ref, str | None]:
@@ -272,9 +276,9 @@ class TestRound:
         rounds = Round((Strategy("s", "enforce", decide, lambda spec: spec["on"], Needs(knobs=("k",))),))
         for problems in (0, 0, 1):
             answer = rounds.decide(Snapshot(NODE), {"on": True})
-            assert answer.wanted == (Wanted("g", "k", "1"),)
+            assert wanted_of(answer) == [Wanted("g", "k", "1")]
             assert len(answer.reports) == problems
-        assert rounds.decide(Snapshot(NODE), {"on": False}).wanted == ()
+        assert wanted_of(rounds.decide(Snapshot(NODE), {"on": False})) == []
 
     @pytest.mark.parametrize("where", ["is_on", "reads", "decide"])
     @pytest.mark.parametrize("error", [AttributeError("x"), RecursionError("x"), AssertionError("x")])
@@ -294,7 +298,7 @@ class TestRound:
         rounds = Round((bad, good))
         assert list(rounds.reads(Snapshot(NODE), {})) == [Ref("g", "k")]
         answer = rounds.decide(Snapshot(NODE), {})
-        assert answer.wanted == (Wanted("g", "k", "1"),)
+        assert wanted_of(answer) == [Wanted("g", "k", "1")]
         if where != "reads":
             assert [each.field for each in answer.reports] == ["strategies.bad"]
             assert answer.undecided == {"b"}, "it may have decided in a former life"
@@ -312,10 +316,22 @@ class TestRound:
         other_pod = look._replace(now_s=2.0, pods=(pod(container(milli=7)),))
         other_node = other_pod._replace(now_s=3.0, node=NODE._replace(allocatable={}))
         for snapshot, spec in (*same, (other_pod, {}), (other_node, {}), (other_node, {"a": 1})):
-            found = rounds.decide(snapshot, spec).wanted
+            found = wanted_of(rounds.decide(snapshot, spec))
         assert asked_for == [0.0, 2.0, 3.0, 3.0]
-        assert found == (Wanted("g", "k", "4"),)
-        assert rounds.decide(other_node, {"on": False}).wanted == ()
+        assert found == [Wanted("g", "k", "4")]
+        assert wanted_of(rounds.decide(other_node, {"on": False})) == []
+
+    def test_one_that_is_steady_goes_by_the_files_that_it_reads(self):
+        ref = Ref("g", "k")
+
+        def decide(snapshot, spec, memory):
+            return Decided((Wanted("g", "other", snapshot.found.get(ref, "none")),))
+
+        rounds = Round((Strategy("s", "enforce", decide, lambda _: True, reads=lambda *_: (ref,), is_steady=True),))
+        look = Snapshot(NODE)
+        for text in ("1", "1", "2", None):
+            found = {} if text is None else {ref: text}
+            assert wanted_of(rounds.decide(look._replace(found=found), {}))[0].value == (text or "none")
 
     def test_who_has_never_decided_has_nothing_undone(self):
         rounds = Round(
@@ -341,7 +357,7 @@ def test_pods_are_put_together_from_all_who_know_something():
     )
     below = ("cri-containerd-abc.scope", "cri-containerd-def.scope", "cri-containerd-box.scope")
     found = [Found("u-1", "Guaranteed", below), Found("u-2", "BestEffort")]
-    one, other = pods_of("systemd", found, {"u-1": now}, {"u-1": told})
+    one, other = Pods().of("systemd", found, {"u-1": now}, {"u-1": told})
     assert (one.qos, one.priority_class, one.is_known, other.is_known) == ("LSR", "koord-prod", True, False)
     assert one.group == "kubepods.slice/kubepods-podu_1.slice"
     assert one.sandbox_group == f"{one.group}/cri-containerd-box.scope"

@@ -110,3 +110,19 @@ def test_a_uid_survives_its_directory(qos, uid):
 @pytest.mark.parametrize("name", ["pod", "pod..%2f", "podé", "pod" + "x" * 200, "other"])
 def test_other_names_are_no_pods(name):
     assert cgroup_paths.pod_uid_of("cgroupfs", name) is None
+
+
+@pytest.mark.parametrize("text", ["a 1\nb 2\na 3\n", "aa 4\na 1 2\n", "b a\n", "a\nb 1", "a  7\n", "a 5", "", "x\na 9"])
+@pytest.mark.parametrize("key", ["a", "b", "aa"])
+def test_one_value_is_that_of_all_values(text, key):
+    assert proc.value_of(text, key) == proc.parse_key_values(text).get(key)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_in_use_is_part_of_all_of_it(version):
+    prefix = "total_" if version == 1 else ""
+    names = ("cache", "rss") if version == 1 else ("file", "anon")
+    others = ("inactive_file", "active_file", "inactive_anon", "active_anon", "unevictable")
+    text = "".join(f"{prefix}{name} {1 << at}\n" for at, name in enumerate((*names, *others)))
+    whole = cgroup_files.parse_memory_stat(text, version)
+    assert cgroup_files.parse_memory_in_use(text, version) == whole.usage_without_page_cache == 112

@@ -1,6 +1,7 @@
 """Which files strategies want to have which values."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -124,6 +125,27 @@ def test_what_stands_in_for_identities():
         ("kubepods/burstable/podlow", "cpu.shares"): "256",
         ("kubepods/burstable/pododd", "cpu.idle"): "1",
     }
+
+
+OFF_OR_ON = [{}, *({"cpuQOS": {"enable": True, "groupIdentity": value}} for value in (-1, 0, 1, 2))]
+
+
+def test_by_weights_no_class_loses_against_a_lower_one():
+    """Services that go first take nothing from pods with CPUs of their own whose class nobody holds."""
+    classes = ("LSE", "LSR", "LS", "BE")
+    for kube_qos, of_lsr, of_ls, of_be in product(("Guaranteed", "Burstable"), OFF_OR_ON, OFF_OR_ON, OFF_OR_ON):
+        spec = node_slo.effective(qos(lsr=of_lsr, ls=of_ls, be=of_be))
+        if not GROUP_IDENTITY.is_on(spec):
+            continue
+        pods = [pod(each.lower(), each, kube_qos, requests={"cpu": 4000}) for each in classes]
+        found = values(GROUP_IDENTITY.decide(look(*pods), spec, None))
+        weights = [
+            0 if (each.group, "cpu.idle") in found else int(found.get((each.group, "cpu.shares"), "4096"))
+            for each in pods
+        ]
+        assert weights == sorted(weights, reverse=True), (kube_qos, of_lsr, of_ls, of_be)
+        if not of_lsr:
+            assert weights[1] == 4096
 
 
 def test_groups_of_core_scheduling():

@@ -12,6 +12,7 @@ from berth.contracts import names
 from berth.contracts.grants import device
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.cost import FEW, Costs
+from berth.placement_solver.core.prices.table import Prices
 from berth.testing.builders import GI, gpu_slots, pod
 
 NODES = 5
@@ -54,9 +55,13 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
     amounts = st.fixed_dictionaries(
         {names.CPU: st.integers(0, 3000), names.MEMORY: st.integers(0, 9 * GI), "example.com/thing": st.integers(0, 3)}
     )
+    shares = st.lists(st.tuples(st.integers(1, 99), st.floats(0, 1)), max_size=3, unique_by=lambda each: each[0])
     for _ in range(data.draw(st.integers(1, 4))):
         for cls in known:
             costs.of(cls)
+        if data.draw(st.booleans()):
+            prices = Prices(tuple(sorted(data.draw(shares))), data.draw(st.sampled_from((0.0, 0.25, 1.0))))
+            costs.use(prices, np.array(data.draw(st.lists(st.floats(0, 5), max_size=NODES))))
         for row, taken in data.draw(st.lists(st.tuples(st.integers(0, NODES - 1), amounts), max_size=FEW + 4)):
             nodes.take(row, taken, 1)
         for row, held in data.draw(st.lists(st.tuples(st.integers(0, 2), grants), max_size=8)):
@@ -67,7 +72,9 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
             assert np.array_equal(kept, costs._work_out(cls, np.arange(NODES)))
             assert kept.tolist() == [costs._of_one(cls, row) for row in range(NODES)]
             anew = ClassTable(cluster.profiles).of(cls.template, [])
-            fresh = Costs(nodes, cluster.solver.policy).ranked(anew)
+            from_scratch = Costs(nodes, cluster.solver.policy)
+            from_scratch.use(costs.basis.prices, costs.basis.scarcity)
+            fresh = from_scratch.ranked(anew)
             ranked = costs.ranked(cls)
             assert np.array_equal(ranked.values, fresh.values)
             assert ranked.first() == int(np.argmin(fresh.values))

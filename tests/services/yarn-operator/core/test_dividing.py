@@ -40,7 +40,7 @@ class World:
         self.granted = self.used = self.applied = NONE
         self.commands: list[tuple[str, str]] = []
         self.late_grants: list[tuple[float, Share]] = []
-        self.has_pod = True
+        self.has_pod = self.is_listed = True
         self.now = 0.0
         self.percent, self.turns = percent, 0
         self.take_over()
@@ -114,7 +114,7 @@ class World:
         )
         annotations = {ANNOTATION_THIRD_PARTY_ALLOCATIONS: self.shown_note} if self.shown_note else {}
         node = Node(name="node-1", uid="u", version=1, annotations=annotations)
-        listing = Listing({ID: Manager(RUNNING, self.granted, self.used)})
+        listing = Listing({ID: Manager(RUNNING, self.granted, self.used)} if self.is_listed else {})
         on_node = OnNode(node, self.noted(self.shown_note), offer, MANAGER, self.has_pod, dict(self.held))
         found = plan_round([on_node], listing, self.dividing, self.now)
         for charge in found.charges:
@@ -205,6 +205,20 @@ def test_without_its_pod_a_node_manager_is_granted_nothing() -> None:
     world.settle()
     assert world.granted == NONE
     assert world.noted(world.note).charged == NONE
+
+
+def test_while_it_is_not_listed_all_stays_as_it_is() -> None:
+    """A ResourceManager that has just become the active one lists nobody, until NodeManagers have come with all they
+    have."""
+    world = World(7)
+    world.settle()
+    world.is_listed = False
+    world.held = {BATCH_CPU: 10_000, BATCH_MEMORY: 2000 * MIB}
+    found = world.round(loses=False)
+    assert (found.charges, found.grants) == ((), ())
+    world.is_listed = True
+    world.settle()
+    assert world.granted == Share(5, 1000)
 
 
 def test_others_keep_theirs() -> None:

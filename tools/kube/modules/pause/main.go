@@ -5,6 +5,11 @@
 //	pause burn 2           two threads that never rest
 //	pause read FILE        prints the file, then as without arguments
 //	pause linger 5s FILE   takes that long to end when it is asked to, and writes the file last
+//	pause hold 600         holds so many MiB of memory
+//	pause write FILE       writes to the disk without end, past the page cache where it can
+//	pause serve 200 20 FILE
+//	                       a service: 200 requests a second, whether or not it keeps up, each of which hashes 64 KiB 20
+//	                       times; appends a line for each second to FILE
 package main
 
 import (
@@ -35,10 +40,18 @@ func read(path string) {
 	os.Stdout.Write(content)
 }
 
+func number(text string) int {
+	found, err := strconv.Atoi(text)
+	if err != nil || found < 1 {
+		fail("no number above 0: " + text)
+	}
+	return found
+}
+
 func duration(text string) time.Duration {
 	span, err := time.ParseDuration(text)
 	if err != nil {
-		fail("usage: pause [DURATION | burn THREADS | read FILE | linger DURATION FILE]")
+		fail("usage: pause [DURATION | burn THREADS | read FILE | linger DURATION FILE | hold MIB | write FILE | serve RATE ROUNDS FILE]")
 	}
 	return span
 }
@@ -56,11 +69,7 @@ func main() {
 	switch {
 	case len(os.Args) == 1:
 	case len(os.Args) == 3 && os.Args[1] == "burn":
-		threads, err := strconv.Atoi(os.Args[2])
-		if err != nil || threads < 1 {
-			fail("burn: how many threads?")
-		}
-		burn(threads)
+		burn(number(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "read":
 		read(os.Args[2])
 	case len(os.Args) == 4 && os.Args[1] == "linger":
@@ -71,6 +80,13 @@ func main() {
 				fail(err.Error())
 			}
 		}
+	case len(os.Args) == 3 && os.Args[1] == "hold":
+		held := hold(number(os.Args[2]))
+		last = func() { runtime.KeepAlive(held) }
+	case len(os.Args) == 3 && os.Args[1] == "write":
+		go write(os.Args[2])
+	case len(os.Args) == 5 && os.Args[1] == "serve":
+		go serve(number(os.Args[2]), number(os.Args[3]), os.Args[4])
 	default:
 		done = time.After(duration(os.Args[1]))
 	}

@@ -88,6 +88,11 @@ _ALL: Final = (
         "Nobody leaves for a node's sake whom who leaves already covers, or whom the node's strategy does not name.",
     ),
     Promise(
+        "I41",
+        "profiled-once",
+        "What profiles change of a pod they change once and exactly, or not at all, and then that is reported.",
+    ),
+    Promise(
         "I34",
         "gangs-displaced-whole",
         "Nobody is left of a strict gang that is made to leave, and others begin to leave for whole gangs only.",

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from berth.contracts.names import SCHEDULER_NAME
+from berth.contracts.slo import CONFIG_MAP
 
 LeaseTtl: TypeAlias = Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")]
 Window: TypeAlias = Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")]
@@ -31,7 +32,19 @@ WebhookUrl: TypeAlias = Annotated[
         description="https://host:port at which the API server reaches admission-webhook; empty: by its Service",
     ),
 ]
+SloConfigMap: TypeAlias = Annotated[
+    str, Meta(description="ConfigMap of the strategies, as namespace/name; cluster-watcher has to follow it")
+]
+SLO_CONFIG_MAP: SloConfigMap = CONFIG_MAP
 HAND_OFF: HandOff = ("huawei", "cambricon", "metax")
 OURS: SchedulerNames = (SCHEDULER_NAME,)
 LEASE_TTL_S = 6
 LIST_PAGE = 500
+
+
+def read_config_map(text: str) -> tuple[str, str]:
+    """Namespace and name of `SloConfigMap`. Raises ValueError where it is none."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ValueError(f"BERTH_SLO_CONFIG_MAP: {text[:80]!r} is not of the form namespace/name")
+    return namespace, name

@@ -11,7 +11,16 @@ from berth.rules.admission.gates import Gates, read_gates
 from berth.rules.webhooks import HOST
 from berth.runtime import ServiceSettings
 from berth.runtime.settings import Port
-from berth.runtime.shared_settings import LEASE_TTL_S, OURS, LeaseTtl, SchedulerNames, WebhookUrl
+from berth.runtime.shared_settings import (
+    LEASE_TTL_S,
+    OURS,
+    SLO_CONFIG_MAP,
+    LeaseTtl,
+    SchedulerNames,
+    SloConfigMap,
+    WebhookUrl,
+    read_config_map,
+)
 
 SERVICE: Final = "admission-webhook"
 
@@ -26,12 +35,14 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         str,
         Meta(max_length=2000, description="feature gates of admission, `A=true,B=false`, over Koordinator's defaults"),
     ] = ""
+    slo_config_map: SloConfigMap = SLO_CONFIG_MAP
     certificate_days: Annotated[
         float, Meta(gt=0, le=365, description="life of a replica's certificate; a successor is made after two thirds")
     ] = 30.0
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
 
     def __post_init__(self) -> None:
+        read_config_map(self.slo_config_map)
         _, problems = read_gates(self.admission_gates)
         if problems:
             raise ValueError(f"BERTH_ADMISSION_GATES: {problems[0].field!r} {problems[0].message}")

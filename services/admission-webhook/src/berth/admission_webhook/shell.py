@@ -29,6 +29,7 @@ from berth.rules.admission.wire import read_review, write_answer
 from berth.rules.webhooks import KINDS
 from berth.runtime import ChangeSet, Context, Input, Replica
 from berth.runtime.periodic import Periodic
+from berth.runtime.shared_settings import read_config_map
 from berth.telemetry import counter, gauge
 
 WINDOW_S: Final = 0.2
@@ -54,7 +55,9 @@ class Shell(Replica[Settings]):
         self.changed: ChangeSet[str] = ChangeSet(context.clock)
         self._gates = settings.gates
         self._seal_key = keys.seal_key()
-        self.cluster = ClusterView(self._gates, lambda: self.changed.mark_all(KINDS))
+        self.cluster = ClusterView(
+            self._gates, lambda: self.changed.mark_all(KINDS), read_config_map(settings.slo_config_map)
+        )
         self.configurations = ConfigurationView(self.changed.mark)
         self.certificates = CertificateView(self._seal)
         self._seal()

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.auditor.views import Lists
-from berth.contracts import kube
+from berth.auditor.core.objects import Lists
+from berth.contracts import kube, names
 from berth.kube import KubeApi, Selection, resources
 from berth.kube.answer import Answer
 from berth.kube.decoding import Decoded, HasMeta, ObjectDecoder
@@ -52,7 +52,7 @@ class Lister:
         """Every kind. Raises IncompleteError, naming the kind and what the server said."""
         unreadable: list[str] = []
         self._unreadable = unreadable
-        return Lists(
+        found = Lists(
             pods=await self._list(resources.PODS, PodItem, self._slim),
             nodes=await self._list(resources.NODES, kube.Node, _slim_node),
             devices=await self._list(resources.DEVICES, kube.Device),
@@ -62,6 +62,16 @@ class Lister:
             reservations=await self._list(resources.RESERVATIONS, kube.Reservation),
             metrics=await self._list(resources.NODE_METRICS, kube.NodeMetric),
             unreadable=unreadable,
+        )
+        webhooks = await self._list(
+            resources.MUTATING_WEBHOOKS, kube.WebhookConfiguration, field=f"metadata.name={names.WEBHOOKS}"
+        )
+        if not any(each.webhooks for each in webhooks):
+            return found
+        return found._replace(
+            webhooks=webhooks,
+            profiles=await self._list(resources.COLOCATION_PROFILES, kube.ClusterColocationProfile),
+            namespaces=await self._list(resources.NAMESPACES, kube.AnyObject),
         )
 
     def _slim(self, item: PodItem) -> kube.Pod | None:
@@ -78,11 +88,16 @@ class Lister:
         return pod
 
     async def _list(
-        self, resource: resources.Resource, kind: type[T], slim: Callable[[Any], Any] = lambda item: item
+        self,
+        resource: resources.Resource,
+        kind: type[T],
+        slim: Callable[[Any], Any] = lambda item: item,
+        *,
+        field: str = "",
     ) -> list[Any]:
         answer = Answer(0)
         for _ in range(RESTARTS_MAX):
-            found = await self._once(resource, kind, slim)
+            found = await self._once(Selection(resource, field_selector=field), kind, slim)
             if not isinstance(found, Answer):
                 return found
             answer = await proven(self._api, resource, found)
@@ -92,12 +107,11 @@ class Lister:
                 break
         raise IncompleteError(f"{resource.label}: {answer.status} {answer.reason}"[:300])
 
-    async def _once(
-        self, resource: resources.Resource, kind: type[T], slim: Callable[[Any], Any]
-    ) -> list[Any] | Answer:
+    async def _once(self, selection: Selection, kind: type[T], slim: Callable[[Any], Any]) -> list[Any] | Answer:
+        resource = selection.resource
         decoder = ObjectDecoder(kind)
         items: list[Any] = []
-        async with aclosing(pages(self._api, Selection(resource), self._size)) as read:
+        async with aclosing(pages(self._api, selection, self._size)) as read:
             async for page in read:
                 if isinstance(page, Answer):
                     return page

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.auditor.core.book import Book, Difference
+from berth.auditor.core.book import PROFILES, Book, Difference
 from berth.auditor.core.confirm import confirmed
 from berth.auditor.core.gangs import GangMemory
 from berth.auditor.core.leftovers import left_behind
+from berth.auditor.core.objects import Lists
 from berth.auditor.core.quota_drift import drifted
 from berth.auditor.core.reports import holds_of
+from berth.auditor.core.unprofiled import Unprofiled
 from berth.auditor.settings import SERVICE
-from berth.auditor.views import Lists
 from berth.contracts.event import AuditReported
 from berth.contracts.quota import QuotaRules
 from berth.contracts.subjects import event_subject
@@ -32,6 +33,8 @@ class Reconciler:
         self._schedulers = schedulers
         self._gangs = GangMemory()
         self._before: World | None = None
+        self._unprofiled = Unprofiled()
+        self._missed: frozenset[str] = frozenset()
 
     @property
     def wants_another(self) -> bool:
@@ -61,6 +64,10 @@ class Reconciler:
         before = self._before
         shown = [*_findings(world), *_drift(world, world)]
         certain = [*_findings(confirmed(before, world)), *_drift(before, world)] if shown and before is not None else []
+        missed = self._unprofiled.look(lists)
+        certain += [(PROFILES, finding) for finding in missed if finding.subject in self._missed]
+        shown += [(PROFILES, finding) for finding in missed]
+        self._missed = frozenset(finding.subject for finding in missed)
         self._before = world if shown else None
         self.looks += 1
         news = self.book.settle(shown, certain, now_s)

@@ -1,4 +1,4 @@
-"""What the auditor sees: the lists of one look, and the ledger as it is.
+"""What the auditor sees of the bus: the ledger as it is, and how quotas are shared.
 
 The ledger is kept as bytes: a look decodes what it needs, a burst of plans costs next to nothing.
 """
@@ -6,26 +6,10 @@ The ledger is kept as bytes: a look decodes what it needs, a burst of plans cost
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from berth.bus.port import Entry
-from berth.contracts import kube
 from berth.contracts.quota import QuotaRules
 from berth.invariants.payers import RULES_KEY, rules_in
-
-
-class Lists(NamedTuple):
-    """The objects of one look. Pods that hold nothing (ended, or another scheduler's and unbound) are left out."""
-
-    pods: list[kube.Pod]
-    nodes: list[kube.Node]
-    devices: list[kube.Device]
-    topologies: list[kube.NodeResourceTopology]
-    quotas: list[kube.ElasticQuota]
-    pod_groups: list[kube.PodGroup]
-    reservations: list[kube.Reservation]
-    metrics: list[kube.NodeMetric]
-    unreadable: list[str]
 
 
 class LedgerView:

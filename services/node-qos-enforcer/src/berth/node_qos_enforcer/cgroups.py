@@ -8,6 +8,7 @@ no such directory means no kubelet here, which is normal on a laptop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from berth.node_qos_enforcer.core.cgroup_files import (
@@ -16,7 +17,7 @@ from berth.node_qos_enforcer.core.cgroup_files import (
     parse_bandwidth,
     parse_bandwidth_v1,
     parse_cpu_usage_ns,
-    parse_memory_stat,
+    parse_memory_in_use,
 )
 from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, Driver, qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
@@ -103,22 +104,26 @@ def detect_driver(tree: FileTree, layout: Layout) -> Driver | None:
     return None
 
 
-def read_cpu_usage_ns(tree: FileTree, layout: Layout, group: str) -> int | None:
+Read = Callable[[str], str | None]
+"""What gives the text of a file, None when it is not there. Raises Unreadable."""
+
+
+def read_cpu_usage_ns(read: Read, layout: Layout, group: str) -> int | None:
     """Return the CPU time a group has used, None when it is gone. Raises Malformed, Unreadable."""
     where = layout.cpuacct
     if where is None:
         return None
-    text = tree.read(where.path(group, "cpuacct.usage" if where.version == 1 else "cpu.stat"))
+    text = read(where.path(group, "cpuacct.usage" if where.version == 1 else "cpu.stat"))
     return None if text is None else parse_cpu_usage_ns(text, where.version)
 
 
-def read_memory_bytes(tree: FileTree, layout: Layout, group: str) -> int | None:
+def read_memory_bytes(read: Read, layout: Layout, group: str) -> int | None:
     """Return a group's memory without page cache, None when it is gone. Raises Malformed, Unreadable."""
     where = layout.memory
     if where is None:
         return None
-    text = tree.read(where.path(group, "memory.stat"))
-    return None if text is None else parse_memory_stat(text, where.version).usage_without_page_cache
+    text = read(where.path(group, "memory.stat"))
+    return None if text is None else parse_memory_in_use(text, where.version)
 
 
 def read_bandwidth(tree: FileTree, layout: Layout, group: str) -> Bandwidth | None:

@@ -17,7 +17,8 @@ from berth.contracts.node_pressure import EvictionAsk
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.cgroup_paths import Driver
-from berth.node_qos_enforcer.core.compose import asked, compose
+from berth.node_qos_enforcer.core.compose import asked
+from berth.node_qos_enforcer.core.composing import Composing
 from berth.node_qos_enforcer.core.evicting.asking import Asking
 from berth.node_qos_enforcer.core.inside.running import PodNow
 from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
@@ -25,17 +26,18 @@ from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategies.block_io import asks_for_disks
+from berth.node_qos_enforcer.core.strategies.caches import groups_of
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Answer, Round
 from berth.node_qos_enforcer.core.strategies.seam import Component, Snapshot, Spec
-from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.disk_reading import DiskReader
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.executor.node_lock import NodeLock
 from berth.node_qos_enforcer.executor.undoing import give_back
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.kept_files import KeptFiles
 from berth.node_qos_enforcer.predicting import Predicting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
@@ -75,6 +77,7 @@ class Enforcer:
         self._doers = doers if doers is not None else Doers()
         self._disks = disks
         self._groups = GroupsBelow()
+        self._composing = Composing(self._doers.knobs)
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -110,10 +113,25 @@ class Enforcer:
         with self._lock:
             if self._ended:
                 return ""
-            snapshot = self._snapshot(sample, strategy, now, now_s, runtime or {}, told or {})
+            try:
+                layout = cgroups.detect_layout(self._applier.executor.tree)
+            except Unreadable as error:
+                known.refused = (Problem(field="cgroup_version", message=str(error)[:300]),)
+                return ""
+            snapshot = snapshot_of(
+                self._applier.executor.tree,
+                sample,
+                self._meter.cores(sample),
+                known,
+                runtime or {},
+                told or {},
+                now_s,
+                self._groups,
+                layout,
+            )
             snapshot = snapshot._replace(chance=chance, elapsed_s=now_s - (self._before_s or now_s))
             self._before_s = now_s
-            self._decide(snapshot, spec, now_s)
+            self._decide(layout, snapshot, spec, now_s)
             self._press(snapshot, spec, told or {}, now)
         return ""
 
@@ -149,41 +167,22 @@ class Enforcer:
             if self._predicting.problem is not None:
                 known.refused = (*known.refused, self._predicting.problem)
 
-    def _snapshot(
-        self,
-        sample: NodeSample,
-        strategy: Strategy,
-        now: float,
-        now_s: float,
-        runtime: Mapping[str, PodNow],
-        told: Mapping[str, NodePod],
-    ) -> Snapshot:
+    def _decide(self, layout: cgroups.Layout, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
         known = self._known
-        measured = self._meter.measure(
-            sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
-        )
-        return snapshot_of(self._applier.executor.tree, sample, measured, known, runtime, told, now_s, self._groups)
-
-    def _decide(self, snapshot: Snapshot, spec: Spec, now_s: float) -> None:
-        known = self._known
-        try:
-            layout = cgroups.detect_layout(self._applier.executor.tree)
-        except Unreadable as error:
-            known.refused = (Problem(field="cgroup_version", message=str(error)[:300]),)
-            return
-        reads = set(self._round.reads(snapshot, spec))
-        snapshot = snapshot._replace(found=self._applier.found(layout, reads))
+        snapshot = snapshot._replace(found=self._applier.found(layout, self._round.reads(snapshot, spec)))
+        known.cache_groups = groups_of(snapshot.found)
         if self._disks is not None and asks_for_disks(spec, snapshot.pods):
             snapshot = snapshot._replace(disks=self._disks.disks(now_s))
         answer = self._round.decide(snapshot, spec)
-        done_by_others, files = compose(snapshot, answer.wanted).apart(self._doers.knobs)
-        done = self._doers.bring(done_by_others, undecided=answer.undecided)
+        change = self._composing.compose(snapshot, answer.parts)
+        done = self._doers.bring(change.done, undecided=answer.undecided)
         applied = self._applier.apply(
             layout,
-            files,
+            change.files,
             asked=lambda ref: asked(snapshot, ref),
             undecided=answer.undecided,
             now_s=now_s,
+            touched=change.touched,
         )
         known.refused = (*answer.reports, *applied.problems, *done.problems)
         lacking = applied.lacking | done.lacking
@@ -237,7 +236,7 @@ async def enforce_for_ever(
             if known.strategies.strategy is not None and known.strategies.spec != was:
                 was = known.strategies.spec
                 ctx.log.info("strategies in force", told_by=known.strategies.source)
-            await asyncio.to_thread(_look, ctx, trees, enforcer, known.pods_now(), known.told())
+            await asyncio.to_thread(_look, ctx, trees, enforcer, applier.kept, known.pods_now(), known.told())
             ctx.health.beat(ENFORCING)
             if known.refused and known.refused != was_refused:
                 ctx.log.error("not everything can be held", problems=[str(each) for each in known.refused[:20]])
@@ -248,22 +247,27 @@ async def enforce_for_ever(
         for problem in enforcer.end(leaves=lock.is_awaited()):
             ctx.log.error("not everything could be given back", field=problem.field, problem=problem.message)
         lock.release()
+        if applier.kept is not None:
+            applier.kept.close()
 
 
 def _look(
     ctx: Context[Settings],
     trees: Trees,
     enforcer: Enforcer,
+    kept: KeptFiles | None,
     runtime: Mapping[str, PodNow],
     told: Mapping[str, NodePod],
-) -> str:
+) -> None:
     sample = take_sample(
         trees,
         monotonic=ctx.clock.monotonic,
         clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
         applications=enforcer.applications,
+        kept=kept,
+        with_pressure=False,
     )
-    return enforcer.step(
+    enforcer.step(
         sample,
         now=ctx.clock.now(),
         now_s=ctx.clock.monotonic(),
@@ -271,3 +275,5 @@ def _look(
         runtime=runtime,
         told=told,
     )
+    if kept is not None:
+        kept.end_round()

@@ -38,6 +38,11 @@ class FileTree(Protocol):
         """Return the names of the directories in a directory, sorted; empty when it is not there. Raises Unreadable."""
         ...
 
+    def incarnations(self, path: str) -> list[tuple[str, int]]:
+        """Return the names of the directories in a directory, sorted, each with a number that differs when it was
+        removed and made anew. Empty when it is not there. Raises Unreadable."""
+        ...
+
     def incarnation(self, path: str) -> int | None:
         """Return a number that differs when a directory was removed and made anew, None when it is not there."""
         ...
@@ -54,38 +59,48 @@ class DiskTree:
 
     def read(self, path: str) -> str | None:
         """Return the text of a file; bytes that are not UTF-8 are replaced, for a parser to refuse."""
-        try:
-            descriptor = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            return self._gone(path, error)
+        descriptor = self.open(path)
+        if descriptor is None:
+            return None
         try:
             return self._text(path, descriptor)
         except OSError as error:
-            return self._gone(path, error)
+            return self.gone(path, error)
         finally:
             os.close(descriptor)
 
+    def open(self, path: str) -> int | None:
+        """Return a descriptor of a file, which the caller closes; None when it is not there. Raises Unreadable."""
+        try:
+            return os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            return self.gone(path, error)
+
     def directories(self, path: str) -> list[str]:
         """Return the names of the directories in a directory; links to directories count."""
-        names: list[str] = []
+        return [name for name, _ in self.incarnations(path)]
+
+    def incarnations(self, path: str) -> list[tuple[str, int]]:
+        """Return the directories in a directory with their inodes."""
+        found: list[tuple[str, int]] = []
         try:
             with os.scandir(self._full(path)) as entries:
                 for count, entry in enumerate(entries):
                     if count >= MAX_ENTRIES:
                         raise Unreadable(path, f"more than {MAX_ENTRIES} entries")
                     if entry.is_dir():
-                        names.append(entry.name)
+                        found.append((entry.name, entry.inode()))
         except OSError as error:
-            self._gone(path, error)
+            self.gone(path, error)
             return []
-        return sorted(names)
+        return sorted(found)
 
     def incarnation(self, path: str) -> int | None:
         """Return the inode of a directory; kernfs never uses one twice in a row."""
         try:
             return os.stat(self._full(path)).st_ino
         except OSError as error:
-            self._gone(path, error)
+            self.gone(path, error)
             return None
 
     def _full(self, path: str) -> str:
@@ -103,6 +118,7 @@ class DiskTree:
         return b"".join(chunks).decode(errors="replace")
 
     @staticmethod
-    def _gone(path: str, error: OSError) -> None:
+    def gone(path: str, error: OSError) -> None:
+        """Pass over what says that a file is not there. Raises Unreadable for any other error."""
         if error.errno not in _GONE:
             raise Unreadable(path, errno.errorcode.get(error.errno or 0, str(error))) from error

@@ -1,13 +1,14 @@
 """Takes one look at the node: /proc, /sys and the control groups of kubelet's pods.
 
 A file that is gone is nothing special; one that cannot be read or parsed becomes a problem of the sample, and the
-rest is read all the same. Blocking, so that it runs in a thread; it keeps nothing between two looks.
+rest is read all the same. Blocking, so that it runs in a thread. Between two looks nothing is kept but descriptors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from berth.contracts.base import Problem
@@ -22,6 +23,7 @@ from berth.node_qos_enforcer.core.proc import MemInfo, parse_cpu_ticks, parse_me
 from berth.node_qos_enforcer.core.sample import RESOURCES, ApplicationSample, GroupSample, NodeSample, PodSample
 from berth.node_qos_enforcer.core.usage import Reading
 from berth.node_qos_enforcer.files import FileTree, Unreadable
+from berth.node_qos_enforcer.kept_files import KeptFiles
 
 MAX_PODS = 2_000
 MAX_PROBLEMS = 50
@@ -40,8 +42,11 @@ class Trees(NamedTuple):
 class _Pass:
     """One pass over the files, with what went wrong on the way."""
 
-    def __init__(self, trees: Trees, monotonic: Callable[[], float], clock_ticks_per_s: int) -> None:
+    def __init__(
+        self, trees: Trees, monotonic: Callable[[], float], clock_ticks_per_s: int, kept: KeptFiles | None
+    ) -> None:
         self.trees = trees
+        self.kept = kept
         self.monotonic = monotonic
         self.clock_ticks_per_s = clock_ticks_per_s
         self.problems: list[Problem] = []
@@ -104,10 +109,12 @@ class _Pass:
             self.report(field, str(error))
         return None
 
-    def class_group(self, layout: cgroups.Layout, qos: KubeQos, path: str) -> GroupSample:
+    def class_group(self, layout: cgroups.Layout, qos: KubeQos, path: str, with_pressure: bool) -> GroupSample:
         """Read the group of a QoS class."""
-        pressure = self.group_pressure(layout, PRESSURE_NAMES[qos], path)
-        return replace(self.group(layout, f"by_qos[{qos}]", path), pressure=pressure)
+        found = self.group(layout, f"by_qos[{qos}]", path)
+        return (
+            replace(found, pressure=self.group_pressure(layout, PRESSURE_NAMES[qos], path)) if with_pressure else found
+        )
 
     def held(self, layout: cgroups.Layout, driver: Driver) -> Held:
         """Read what holds the best-effort group."""
@@ -118,23 +125,35 @@ class _Pass:
             self.attempt("best_effort.cpus", lambda: cgroups.read_cpuset(tree, layout, above)),
         )
 
-    def group(self, layout: cgroups.Layout, field: str, path: str) -> GroupSample:
-        tree = self.trees.cgroup
-        cpu = self.attempt(f"{field}.cpu", lambda: self._cpu(layout, path))
-        memory = self.attempt(f"{field}.memory", lambda: cgroups.read_memory_bytes(tree, layout, path))
-        return GroupSample(cpu=cpu, memory_bytes=memory)
+    def group(self, layout: cgroups.Layout, field: str, path: str, *, incarnation: int | None = None) -> GroupSample:
+        """Read the use of a group. `incarnation` None: it is asked for."""
+        if incarnation is None and layout.cpuacct is not None:
+            where = layout.cpuacct.path(path)
+            incarnation = self.attempt(f"{field}.cpu", lambda: self.trees.cgroup.incarnation(where))
+        if incarnation is None:
+            return GroupSample(memory_bytes=self._memory(layout, field, path, self.trees.cgroup.read))
+        read = self.trees.cgroup.read if self.kept is None else partial(self.kept.read, incarnation=incarnation)
+        cpu: Reading | None = None
+        try:
+            used_ns = cgroups.read_cpu_usage_ns(read, layout, path)
+            if used_ns is not None:
+                cpu = Reading(used_ns, self.monotonic(), incarnation)
+        except (Malformed, Unreadable) as error:
+            self.report(f"{field}.cpu", str(error))
+        return GroupSample(cpu=cpu, memory_bytes=self._memory(layout, field, path, read))
 
-    def _cpu(self, layout: cgroups.Layout, path: str) -> Reading | None:
-        where = layout.cpuacct
-        incarnation = None if where is None else self.trees.cgroup.incarnation(where.path(path))
-        used_ns = None if incarnation is None else cgroups.read_cpu_usage_ns(self.trees.cgroup, layout, path)
-        return None if used_ns is None or incarnation is None else Reading(used_ns, self.monotonic(), incarnation)
+    def _memory(self, layout: cgroups.Layout, field: str, path: str, read: cgroups.Read) -> int | None:
+        try:
+            return cgroups.read_memory_bytes(read, layout, path)
+        except (Malformed, Unreadable) as error:
+            self.report(f"{field}.memory", str(error))
+            return None
 
-    def _directories(self, layout: cgroups.Layout, group: str) -> list[str]:
+    def _directories(self, layout: cgroups.Layout, group: str) -> list[tuple[str, int]]:
         where = layout.cpuacct or layout.memory
         if where is None:
             return []
-        return self.attempt("pods", lambda: self.trees.cgroup.directories(where.path(group))) or []
+        return self.attempt("pods", lambda: self.trees.cgroup.incarnations(where.path(group))) or []
 
     def application(self, layout: cgroups.Layout, app: HostApplication) -> ApplicationSample:
         """Read the group of an application. One that is not there counts as the system's."""
@@ -146,7 +165,7 @@ class _Pass:
         seen: set[str] = set()
         for qos in KUBE_QOS:
             base = qos_dir(driver, qos)
-            for name in self._directories(layout, base):
+            for name, incarnation in self._directories(layout, base):
                 uid = pod_uid_of(driver, name)
                 if uid is None:
                     continue
@@ -157,7 +176,7 @@ class _Pass:
                     self.report("pods", f"pod {uid[:64]} has two directories; only the first is measured")
                     continue
                 seen.add(uid)
-                group = self.group(layout, f"pods[{uid[:64]}]", f"{base}/{name}")
+                group = self.group(layout, f"pods[{uid[:64]}]", f"{base}/{name}", incarnation=incarnation)
                 if group.cpu is None and group.memory_bytes is None:
                     self.vanished += 1
                     continue
@@ -171,6 +190,8 @@ def take_sample(
     monotonic: Callable[[], float],
     clock_ticks_per_s: int = 100,
     applications: Callable[[Driver], Iterable[HostApplication]] = lambda _: (),
+    kept: KeptFiles | None = None,
+    with_pressure: bool = True,
 ) -> NodeSample:
     """Look at the node once.
 
@@ -179,8 +200,10 @@ def take_sample(
         monotonic: the clock that counters are stamped with, seconds.
         clock_ticks_per_s: unit of the ticks in /proc/stat.
         applications: the node's applications outside of pods.
+        kept: control groups whose files stay open between two looks; None: nothing does.
+        with_pressure: read it, which takes as many files again.
     """
-    look = _Pass(trees, monotonic, clock_ticks_per_s)
+    look = _Pass(trees, monotonic, clock_ticks_per_s, kept)
     cpu = look.attempt("node_usage.cpu", look.node_cpu)
     memory = look.attempt("node_usage.memory", look.node_memory)
     online = look.attempt("cpu_total", lambda: machine.read_online_cpus(trees.sys))
@@ -192,13 +215,13 @@ def take_sample(
     outside: tuple[ApplicationSample, ...] = ()
     if driver is not None:
         pods = look.pods(layout, driver)
-        groups = {qos: look.class_group(layout, qos, qos_dir(driver, qos)) for qos in KUBE_QOS}
+        groups = {qos: look.class_group(layout, qos, qos_dir(driver, qos), with_pressure) for qos in KUBE_QOS}
         held = look.held(layout, driver)
         outside = tuple(look.application(layout, each) for each in applications(driver))
     return NodeSample(
         cpu=cpu,
         memory=memory,
-        pressure=look.node_pressure(),
+        pressure=look.node_pressure() if with_pressure else {},
         online_cpus=len(online or ()),
         cgroup_version=layout.version,
         driver=driver,

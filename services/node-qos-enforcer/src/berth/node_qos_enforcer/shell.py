@@ -30,6 +30,7 @@ from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_be
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
+from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
@@ -113,7 +114,8 @@ class Agent:
         if ctx.settings.give_back:
             await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known, Applier(executor), lock, doers)
+            applier = Applier(executor, kept=KeptFiles(executor.tree, most_files()))
+            await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
 

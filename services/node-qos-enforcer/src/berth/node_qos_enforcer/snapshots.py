@@ -10,8 +10,8 @@ from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.best_effort import capacity_milli
 from berth.node_qos_enforcer.core.cgroup_paths import pod_dir, qos_dir
 from berth.node_qos_enforcer.core.inside.running import PodNow
-from berth.node_qos_enforcer.core.measure import Measurement
-from berth.node_qos_enforcer.core.pods import Found, pods_of
+from berth.node_qos_enforcer.core.measure import Cores
+from berth.node_qos_enforcer.core.pods import Found, Pods
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategies.seam import Node, Snapshot, Usage
 from berth.node_qos_enforcer.executor.undoing import groups_below
@@ -23,10 +23,11 @@ LIST_ROUNDS: Final = 10
 
 
 class GroupsBelow:
-    """The groups below those of pods, as they were listed last."""
+    """The groups below those of pods, as they were listed last, and the pods that were put together."""
 
     def __init__(self) -> None:
         """Nothing was listed."""
+        self.pods = Pods()
         self._known: dict[str, tuple[PodNow, tuple[str, ...]]] = {}
         self._looks = 0
 
@@ -48,26 +49,27 @@ class GroupsBelow:
 def snapshot_of(
     tree: FileTree,
     sample: NodeSample,
-    measured: Measurement,
+    used: Cores,
     known: KnownNode,
     runtime: Mapping[str, PodNow],
     told: Mapping[str, NodePod],
     now_s: float,
     groups: GroupsBelow,
+    layout: cgroups.Layout,
 ) -> Snapshot:
     """Put together one look. Blocking: the folders of pods are listed.
 
     Args:
         tree: control groups.
         sample: the look.
-        measured: what is used, by this look and the one before.
+        used: CPU, by this look and the one before.
         known: what the cluster says of the node.
         runtime: pods as the container runtime has them, by uid.
         told: the same as SLO has them.
         now_s: monotonic.
         groups: what was listed at the looks before.
+        layout: where controllers are.
     """
-    layout = cgroups.detect_layout(tree)
     driver = sample.driver
     facts = known.facts
     node = Node(
@@ -87,10 +89,10 @@ def snapshot_of(
         cpu=known.cpu,
     )
     usage = Usage(
-        node_cores=measured.node_cores,
-        pod_cores=measured.pod_cores,
+        node_cores=used.node,
+        pod_cores=used.pods,
         node_bytes=None if sample.memory is None else sample.memory.used_bytes,
-        application_cores=measured.application_cores,
+        application_cores=used.applications,
         pod_bytes={each.uid: each.group.memory_bytes for each in sample.pods if each.group.memory_bytes is not None},
     )
     if driver is None:
@@ -104,7 +106,7 @@ def snapshot_of(
         now = runtime.get(each.uid)
         below = () if where is None or now is None else groups.of(tree, where.path(group), each.uid, now)
         found.append(Found(each.uid, each.kube_qos, below))
-    return Snapshot(node, pods_of(driver, found, runtime, told), usage, now_s=now_s)
+    return Snapshot(node, groups.pods.of(driver, found, runtime, told), usage, now_s=now_s)
 
 
 def _below(tree: FileTree, layout: cgroups.Layout, top: str | None) -> tuple[str, ...]:

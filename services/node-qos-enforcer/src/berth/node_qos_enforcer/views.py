@@ -153,8 +153,9 @@ class KnownNode:
 
     `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `uids` are
     those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the runtime
-    and as SLO has them, by uid. `more` are asked for further problems of the node, `plugin` for how it stands with the
-    container runtime, `exclusive` for CPUs of pods that share them with nobody.
+    and as SLO has them, by uid. `cache_groups` are the resctrl groups that are there while they are held. `more` are
+    asked for further problems of the node, `plugin` for how it stands with the container runtime, `exclusive` for CPUs
+    of pods that share them with nobody.
     """
 
     def __init__(self, node: str) -> None:
@@ -170,6 +171,7 @@ class KnownNode:
         self.exclusive: Callable[[], frozenset[int]] = frozenset
         self.standing: Mapping[str, str] = {}
         self.cpu = UNKNOWN_CPU
+        self.cache_groups: frozenset[str] = frozenset()
         self.uids: Iterable[str] | None = None
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict

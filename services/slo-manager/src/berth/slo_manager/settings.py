@@ -4,9 +4,15 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from berth.contracts.slo import CONFIG_MAP
 from berth.runtime import ServiceSettings
-from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, Window
+from berth.runtime.shared_settings import (
+    LEASE_TTL_S,
+    SLO_CONFIG_MAP,
+    LeaseTtl,
+    SloConfigMap,
+    Window,
+    read_config_map,
+)
 
 SERVICE: Final = "slo-manager"
 
@@ -14,9 +20,7 @@ SERVICE: Final = "slo-manager"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment."""
 
-    slo_config_map: Annotated[
-        str, Meta(description="ConfigMap of the strategies, as namespace/name; cluster-watcher has to follow it")
-    ] = CONFIG_MAP
+    slo_config_map: SloConfigMap = SLO_CONFIG_MAP
     slo_sync_objects: Annotated[
         bool, Meta(description="keep the NodeSLO object of each node; off where another manager owns them")
     ] = True
@@ -46,11 +50,8 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
 
     def __post_init__(self) -> None:
-        namespace, slash, name = self.slo_config_map.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            raise ValueError(f"BERTH_SLO_CONFIG_MAP: {self.slo_config_map[:80]!r} is not of the form namespace/name")
+        read_config_map(self.slo_config_map)
 
     def config_map(self) -> tuple[str, str]:
         """Namespace and name of the ConfigMap."""
-        namespace, _, name = self.slo_config_map.partition("/")
-        return namespace, name
+        return read_config_map(self.slo_config_map)

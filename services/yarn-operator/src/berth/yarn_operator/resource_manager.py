@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
 from berth.contracts.base import Problem
 from berth.yarn_operator.core.listing import Listing, is_active, read_listing
 from berth.yarn_operator.core.units import Share
+from berth.yarn_operator.rest import NoAnswerError, Rest
 
-BODY_BYTES_MAX: Final = 64 << 20
 OK: Final = 200
 
 
@@ -24,8 +23,8 @@ class UnreachableError(Exception):
 class ResourceManager:
     """One cluster, by the URLs of its ResourceManagers."""
 
-    def __init__(self, session: aiohttp.ClientSession, urls: Sequence[str], *, user: str) -> None:
-        self._session = session
+    def __init__(self, rest: Rest, urls: Sequence[str], *, user: str) -> None:
+        self._rest = rest
         self._urls = [url.rstrip("/") for url in urls]
         self._user = {"user.name": user} if user else {}
         self._active = ""
@@ -44,16 +43,14 @@ class ResourceManager:
         }
         path = f"{url}/ws/v1/cluster/nodes/{quote(manager, safe='')}/resource"
         try:
-            async with self._session.post(
-                path, data=msgspec.json.encode(body), params=self._user, headers=_JSON, allow_redirects=False
-            ) as response:
-                text = (await response.content.read(1000)).decode(errors="replace")
-                if response.status != OK:
-                    self._active = ""
-                    raise UnreachableError(f"{url} answers {response.status} to a grant for {manager}: {text[:200]}")
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await self._rest.post(path, self._user, msgspec.json.encode(body))
+        except NoAnswerError as error:
             self._active = ""
-            raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
+            raise UnreachableError(f"{url}: {error}") from error
+        if answer.status != OK:
+            self._active = ""
+            said = answer.body[:200].decode(errors="replace")
+            raise UnreachableError(f"{url} answers {answer.status} to a grant for {manager}: {said}")
 
     async def _found(self) -> str:
         """The active one; looked for again after each failure."""
@@ -72,19 +69,11 @@ class ResourceManager:
 
     async def _get(self, url: str) -> bytes:
         try:
-            async with self._session.get(url, headers=_JSON, params=self._user, allow_redirects=False) as response:
-                if response.status != OK:
-                    self._active = ""
-                    raise UnreachableError(f"{url} answers {response.status}")
-                body = bytearray()
-                async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > BODY_BYTES_MAX:
-                        raise UnreachableError(f"{url} answers with more than {BODY_BYTES_MAX} bytes")
-                return bytes(body)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await self._rest.get(url, self._user)
+        except NoAnswerError as error:
             self._active = ""
-            raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
-
-
-_JSON: Final = {"Accept": "application/json", "Content-Type": "application/json"}
+            raise UnreachableError(f"{url}: {error}") from error
+        if answer.status != OK:
+            self._active = ""
+            raise UnreachableError(f"{url} answers {answer.status}")
+        return answer.body

@@ -5,10 +5,9 @@ It keeps nothing: what YARN is charged with stands on the nodes, what it has in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
-
-import aiohttp
 
 from berth.contracts import buckets
 from berth.contracts.base import Problem
@@ -23,6 +22,7 @@ from berth.yarn_operator.core.notes import read_note
 from berth.yarn_operator.core.rounds import Charge, OnNode, plan_round
 from berth.yarn_operator.core.units import Share
 from berth.yarn_operator.resource_manager import ResourceManager, UnreachableError
+from berth.yarn_operator.rest import Rest, by_http
 from berth.yarn_operator.settings import SERVICE, Settings
 from berth.yarn_operator.views import OFFER_KEYS, STATE_KEYS, OfferView, StateView
 
@@ -35,12 +35,15 @@ REFUSED: Final = counter(
     "berth_yarn_refused_total", "Entries of ResourceManagers and notes of nodes that are of no use."
 )
 TROUBLE_MAX: Final = 300
+Connect = Callable[[float], AbstractAsyncContextManager[Rest]]
+"""Opens a way to ask that gives up after so many seconds."""
 
 
 class Shell(Replica[Settings]):
     """One replica."""
 
-    def __init__(self, context: Context[Settings]) -> None:
+    def __init__(self, context: Context[Settings], connect: Connect) -> None:
+        self._connect = connect
         self.state = StateView()
         self.offers = OfferView()
         inputs = [Input(buckets.STATE, self.state, STATE_KEYS), Input(buckets.SLO, self.offers, OFFER_KEYS)]
@@ -74,11 +77,9 @@ class Shell(Replica[Settings]):
         context.log.info("active: dividing what nodes lend between Kubernetes and YARN")
         writer = f"{context.instance}.{self.moment().ms}"
         dividing = Dividing(percent=settings.yarn_percent, writer=writer)
-        timeout = aiohttp.ClientTimeout(total=settings.yarn_timeout_s)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with self._connect(settings.yarn_timeout_s) as rest:
             clusters = {
-                name: ResourceManager(session, urls, user=settings.yarn_user)
-                for name, urls in settings.clusters().items()
+                name: ResourceManager(rest, urls, user=settings.yarn_user) for name, urls in settings.clusters().items()
             }
             async for _ in Periodic(context.clock, settings.yarn_interval_s).ticks(at_once=True):
                 for name, manager in clusters.items():
@@ -178,6 +179,6 @@ def _command(charge: Charge, ms: int) -> Command:
     return Command(subject, annotate, id=f"{SERVICE}.{node.uid}.{ms}", may_drop=True)
 
 
-async def main(context: Context[Settings]) -> None:
+async def main(context: Context[Settings], connect: Connect = by_http) -> None:
     """The service: runs until it is cancelled."""
-    await Shell(context).run()
+    await Shell(context, connect).run()

@@ -60,6 +60,7 @@ class Adjustment(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str] = {}
     cdi_devices: tuple[str, ...] = ()
     resources: Resources = Resources()
+    oom_score_adj: int | None = None
     replaced_env: tuple[str, ...] = ()
     replaced_mounts: tuple[str, ...] = ()
     replaced_devices: tuple[str, ...] = ()
@@ -104,6 +105,8 @@ def adjustment_message(adjustment: Adjustment) -> api.ContainerAdjustment:
     found.linux.devices.extend(_device(device) for device in adjustment.devices)
     if (resources := resources_message(adjustment.resources)).ByteSize():
         found.linux.resources.CopyFrom(resources)
+    if adjustment.oom_score_adj is not None:
+        found.linux.oom_score_adj.CopyFrom(api.OptionalInt(value=adjustment.oom_score_adj))
     if not found.linux.ByteSize():
         found.ClearField("linux")
     return found

@@ -10,7 +10,7 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_EXTENDED_RESOURCE_SPEC, BATCH_CPU, BATCH_MEMORY
 from berth.resources.amounts import format_amounts, parse_amounts
-from berth.rules.admission.draft import list_in, mapping_in
+from berth.rules.admission.draft import list_in, mapping_in, texts_in
 from berth.rules.admission.seam import Case
 
 _WRITTEN: Final = (BATCH_CPU, BATCH_MEMORY)
@@ -40,7 +40,16 @@ def extended_spec(pod: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[P
 
 
 def run(case: Case) -> None:
-    """The rule: over what a user has written; without batch resources there is none."""
+    """The rule: over what a user has written; without batch resources there is none. A pod that is bound keeps what the
+    bind has written."""
+    old = case.request.old_object or {}
+    if mapping_in(old, "spec").get("nodeName"):
+        bound = texts_in(old, "metadata", "annotations").get(ANNOTATION_EXTENDED_RESOURCE_SPEC)
+        if bound is None:
+            case.draft.drop(_PATH)
+        else:
+            case.draft.put(_PATH, bound)
+        return
     content, problems = extended_spec(case.draft.now)
     for problem in problems:
         case.note(problem)

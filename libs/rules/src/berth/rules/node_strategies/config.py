@@ -110,7 +110,9 @@ OFFER_KIND: Final = Kind(
 _ALL: Final = (*KINDS, *RATIO_KINDS, OFFER_KIND)
 SPEC: Final = (*(kind.section for kind in KINDS), HOST_APPLICATIONS)
 """The sections of a node's spec."""
-KEYS: Final = (*(kind.key for kind in _ALL), HOST_APPLICATION_KEY)
+KEY_OF: Final = {**{kind.section: kind.key for kind in _ALL}, HOST_APPLICATIONS: HOST_APPLICATION_KEY}
+"""By section: its key in the ConfigMap."""
+KEYS: Final = tuple(KEY_OF.values())
 
 
 class NodeStrategy(NamedTuple):

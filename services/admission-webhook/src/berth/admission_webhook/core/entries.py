@@ -6,7 +6,6 @@ webhook.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -16,13 +15,16 @@ from berth.contracts.command import WebhookEntry
 from berth.contracts.state import ClusterColocationProfile
 from berth.rules.admission.gates import Gates
 from berth.rules.admission.registry import DOORS as REGISTRY
-from berth.rules.webhooks import DOORS
+from berth.rules.webhooks import DOORS, SUFFIX, entry_of_profile
 
 PROFILES_MAX: Final = 100
 """Profiles with an entry of their own: every entry that concerns a pod is a call before the pod is there."""
-_SUFFIX: Final = "admission.berth.sh"
-_NAME_LENGTH_MAX: Final = 180
 _OURS: Final = "of-our-schedulers"
+_LABELS_CHANGE: Final = (
+    'request.operation == "UPDATE" && has(object.metadata.labels) && '
+    "(!has(oldObject.metadata.labels) || object.metadata.labels != oldObject.metadata.labels)"
+)
+"""Whoever writes something else of a node, such as a taint, waits for nobody."""
 _AMPLIFIED: Final = (names.ANNOTATION_AMPLIFICATION_RATIO, names.ANNOTATION_RAW_ALLOCATABLE)
 
 
@@ -73,7 +75,7 @@ def entries_of(
 
 def _of_door(door: str, schedulers: tuple[str, ...]) -> list[WebhookEntry]:
     """The entry of a door that does not depend on profiles."""
-    name = f"{door}.{_SUFFIX}"
+    name = f"{door}.{SUFFIX}"
     match door:
         case "mutate-pod" | "validate-pod":
             return [WebhookEntry(name=name, door=door, conditions={_OURS: _of_schedulers(schedulers)})]
@@ -82,9 +84,8 @@ def _of_door(door: str, schedulers: tuple[str, ...]) -> list[WebhookEntry]:
             return [WebhookEntry(name=name, door=door, object_selector=selector)]
         case "mutate-node-status":
             return [WebhookEntry(name=name, door=door, conditions={"amplified": _has_annotation(_AMPLIFIED)})]
-        case "validate-configmap":
-            selector = {"matchLabels": {names.LABEL_CONFIG_MAP_TYPE: names.SLO_CONFIG_MAP_TYPE}}
-            return [WebhookEntry(name=name, door=door, object_selector=selector)]
+        case "validate-node":
+            return [WebhookEntry(name=name, door=door, conditions={"labels-change": _LABELS_CHANGE})]
     return [WebhookEntry(name=name, door=door)]
 
 
@@ -99,11 +100,8 @@ def _has_annotation(wanted: Iterable[str]) -> str:
 
 
 def _of_profile(profile: ClusterColocationProfile) -> WebhookEntry:
-    name = profile.name
-    if len(name) > _NAME_LENGTH_MAX:
-        name = hashlib.sha256(name.encode()).hexdigest()[:32]
     return WebhookEntry(
-        name=f"{name}.profiles.{_SUFFIX}",
+        name=entry_of_profile(profile.name),
         door="mutate-pod",
         namespace_selector=_selector(profile.spec, "namespaceSelector"),
         object_selector=_selector(profile.spec, "selector"),

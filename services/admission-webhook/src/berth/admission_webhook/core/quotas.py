@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,7 +12,7 @@ from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts, add_into, parse_amounts, subtract_from
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.quota_admission.quota import KnownQuotas, Quota
-from berth.rules.quota_of_pod import QuotaClaim, QuotaMap, parse_namespaces
+from berth.rules.quota_of_pod import DEFAULT_GROUP, QuotaClaim, QuotaMap, parse_namespaces
 
 LABEL_FORCE_UPDATE: Final = names.QUOTA_PREFIX + "allow-force-update"
 _FINISHED: Final = frozenset(("Succeeded", "Failed"))
@@ -40,56 +39,88 @@ class PodView(msgspec.Struct, frozen=True, tag_field="type", tag="pod.seen.v1"):
     phase: str = ""
 
 
-class _Class(NamedTuple):
+class _Tally:
+    """Pods together: how many, and what they ask for."""
+
+    __slots__ = ("amounts", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.amounts: Amounts = {}
+
+
+class _Held(NamedTuple):
+    """Where a pod is counted: by its label, or if it has none by its namespace."""
+
     label: str
     namespace: str
+    amounts: Amounts
 
 
 class PodBook:
-    """How many pods there are of each label and namespace, and what they ask for. A change costs one look-up."""
+    """How many pods there are of each quota, and what they ask for.
+
+    A change costs one look-up, a question as many as a quota has namespaces; but for the default group, which has
+    whatever no other one has, and nobody asks about when a pod is created.
+    """
 
     def __init__(self, quota_map: QuotaMap) -> None:
         self._quota_map = quota_map
-        self._pods: dict[str, tuple[_Class, Amounts]] = {}
-        self._counts: Counter[_Class] = Counter()
-        self._asked: dict[_Class, Amounts] = {}
+        self._pods: dict[str, _Held] = {}
+        self._labelled: dict[str, _Tally] = {}
+        self._unlabelled: dict[str, _Tally] = {}
 
     def put(self, key: str, pod: PodView) -> None:
         """A pod is there; one that has finished counts for nothing."""
         self.remove(key)
         if pod.phase in _FINISHED:
             return
-        of, amounts = _Class(pod.template.labels.quota, pod.namespace), dict(pod.template.requests)
-        self._pods[key] = of, amounts
-        self._counts[of] += 1
-        add_into(self._asked.setdefault(of, {}), amounts)
+        held = self._pods[key] = _Held(pod.template.labels.quota, pod.namespace, dict(pod.template.requests))
+        tallies, by = self._place(held)
+        tally = tallies.setdefault(by, _Tally())
+        tally.count += 1
+        add_into(tally.amounts, held.amounts)
 
     def remove(self, key: str) -> None:
         """A pod is gone."""
-        known = self._pods.pop(key, None)
-        if known is None:
+        held = self._pods.pop(key, None)
+        if held is None:
             return
-        of, amounts = known
-        self._counts[of] -= 1
-        if self._counts[of]:
-            subtract_from(self._asked[of], amounts)
+        tallies, by = self._place(held)
+        tally = tallies[by]
+        tally.count -= 1
+        if tally.count:
+            subtract_from(tally.amounts, held.amounts)
         else:
-            del self._counts[of], self._asked[of]
+            del tallies[by]
 
     def count(self, quota: str) -> int:
         """How many pods belong to a quota."""
-        return sum(self._counts[each] for each in self._of(quota))
+        return sum(tally.count for tally in self._of(quota))
 
     def booked(self, quota: str) -> Amounts:
         """What the pods of a quota ask for together."""
         total: Amounts = {}
-        for each in self._of(quota):
-            add_into(total, self._asked[each])
+        for tally in self._of(quota):
+            add_into(total, tally.amounts)
         return total
 
-    def _of(self, quota: str) -> Iterable[_Class]:
-        group_of = self._quota_map.group_of
-        return [each for each in self._counts if group_of(each.label, each.namespace) == quota]
+    def _place(self, held: _Held) -> tuple[dict[str, _Tally], str]:
+        return (self._labelled, held.label) if held.label else (self._unlabelled, held.namespace)
+
+    def _of(self, quota: str) -> Iterator[_Tally]:
+        known = self._quota_map
+        if quota not in known:
+            return
+        if quota == DEFAULT_GROUP:
+            yield from (tally for label, tally in self._labelled.items() if known.group_of(label, "") == quota)
+            yield from (tally for name, tally in self._unlabelled.items() if known.group_of("", name) == quota)
+            return
+        if quota in self._labelled:
+            yield self._labelled[quota]
+        for namespace in known.served_by(quota):
+            if namespace in self._unlabelled:
+                yield self._unlabelled[namespace]
 
 
 class QuotaBook:

@@ -16,12 +16,14 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import namespaced_key, parts, synced_key
 from berth.rules.admission.gates import CONFIG_MAP_VALIDATING, NO_DEFAULT_QUOTA, NODE_VALIDATING, Gates
+from berth.rules.admission.node_selectors import Named, NodeSelectors
 from berth.rules.admission.profiles import read_profile
 from berth.rules.admission.required_labels import NAME as REQUIRED_LABELS
 from berth.rules.admission.required_labels import NAMESPACE as REQUIRED_LABELS_NAMESPACE
 from berth.rules.admission.required_labels import RequiredLabels, read_required_labels
 from berth.rules.admission.seal import Seal
 from berth.rules.admission.views import Views
+from berth.rules.node_strategies.config import KEY_OF, Section, read_config
 from berth.rules.quota_trees import read_profile as read_tree_profile
 from berth.vendors.registry import REGISTRY
 
@@ -41,8 +43,8 @@ _KINDS: Final = (
 class ClusterView:
     """STATE for the rules, and the profiles as they stand."""
 
-    def __init__(self, gates: Gates, mark: Callable[[], None]) -> None:
-        """`mark`: called when profiles change."""
+    def __init__(self, gates: Gates, mark: Callable[[], None], strategies: tuple[str, str]) -> None:
+        """`mark`: called when profiles change. `strategies`: namespace and name of their ConfigMap."""
         self.profiles: dict[str, state.ClusterColocationProfile] = {}
         self.problems: dict[str, Problem] = {}
         """Why a profile cannot be used, by name."""
@@ -53,12 +55,14 @@ class ClusterView:
         self._complete: set[str] = set()
         self._is_at_end = False
         self._reads_nodes = NODE_VALIDATING in gates or CONFIG_MAP_VALIDATING in gates
+        self._strategies_key = namespaced_key("configmap", *strategies)
         self._begin()
 
     def _begin(self) -> None:
         self._priority_classes: dict[str, state.PriorityClass] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._nodes: dict[str, Mapping[str, str]] = {}
+        self._strategies: Mapping[str, Section] = {}
         self._tree_profiles: dict[str, state.ElasticQuotaProfile] = {}
         self._quotas = QuotaBook(uses_default=NO_DEFAULT_QUOTA not in self._gates)
         self._pods = PodBook(self._quotas.map)
@@ -78,7 +82,7 @@ class ClusterView:
     @property
     def keys(self) -> tuple[str, ...]:
         """What of STATE is read."""
-        nodes = ("node.>",) if self._reads_nodes else ()
+        nodes = ("node.>", self._strategies_key) if self._reads_nodes else ()
         return (*(f"{kind}.>" for kind in _KINDS), *nodes, _REQUIRED_LABELS, *sorted(_MARKERS))
 
     @property
@@ -114,6 +118,8 @@ class ClusterView:
                 (self._complete.add if is_complete else self._complete.discard)(entry.key)
             elif entry.key == _REQUIRED_LABELS:
                 self._require_labels({} if entry.deleted else decode(entry.value, state.ConfigMap).data)
+            elif entry.key == self._strategies_key:
+                self._select_nodes({} if entry.deleted else decode(entry.value, state.ConfigMap).data)
             else:
                 self._apply(entry, entry.key.partition(".")[0])
         except (InvalidMessage, ValueError):
@@ -176,6 +182,17 @@ class ClusterView:
             else:
                 self.reviewed.profiles.put(read)
         self._mark()
+
+    def _select_nodes(self, data: Mapping[str, str]) -> None:
+        """What is of no use leaves what was in force, as for who carries strategies out."""
+        found = read_config(data, self._strategies)
+        self._strategies = found.sections
+        self.reviewed.node_selectors = NodeSelectors(
+            {
+                KEY_OF[name]: [Named(each.name, each.selector) for each in section.nodes if each.selector is not None]
+                for name, section in found.sections.items()
+            }
+        )
 
     def _require_labels(self, data: Mapping[str, str]) -> None:
         found, problem = read_required_labels(data)

@@ -12,7 +12,8 @@ DIFFERENCES_MAX: Final = 1000
 SLOW: Final = frozenset({"I3", "I4", "I8"})
 """What is nobody's fault for a while: a decision that is being carried out, a gang that is being bound, figures of a
 quota that follow its pods."""
-AUDITED: Final = tuple(each.name for each in INVARIANTS)
+PROFILES: Final = "I41"
+AUDITED: Final = (*(each.name for each in INVARIANTS), PROFILES)
 """What a look can show. Of what services believe (I8) that is what ElasticQuotas show: their buckets are not read."""
 
 Key = tuple[str, str]

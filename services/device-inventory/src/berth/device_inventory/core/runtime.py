@@ -31,6 +31,7 @@ REASONS: Final[Mapping[str, str]] = {
     "cpus": "CPUsNotGiven",
     "update": "LimitsRefused",
     "files": "LimitNotLifted",
+    "score": "OOMScoreNotGiven",
 }
 """What an Event is called, by the kind of the finding; others are not reported."""
 _MESSAGE_MAX: Final = 900

@@ -24,7 +24,7 @@ def capacity_milli(sample: NodeSample, facts: NodeFacts) -> int:
 def target_of(
     sample: NodeSample,
     node_cores: float | None,
-    pod_cores: Mapping[str, float | None],
+    pod_cores: Mapping[str, float],
     strategy: Strategy,
     facts: NodeFacts,
     application_cores: Mapping[str, float],
@@ -34,8 +34,7 @@ def target_of(
     The label of a pod is not seen from the node, so its Kubernetes QoS class decides; a pod labelled best-effort in
     another class counts as not best-effort, which makes the target smaller, never larger.
     """
-    known = {uid: cores for uid, cores in pod_cores.items() if cores is not None}
-    skipped = skip_reason(node_used_cores=node_cores, pods=len(sample.pods), pod_usages=len(known))
+    skipped = skip_reason(node_used_cores=node_cores, pods=len(sample.pods), pod_usages=len(pod_cores))
     if skipped or node_cores is None:
         return None, skipped
     target = suppress_target(
@@ -43,7 +42,7 @@ def target_of(
         allocatable_milli=facts.allocatable_milli,
         annotation_reserved_milli=facts.annotation_reserved_milli,
         node_used_cores=node_cores,
-        pod_used_cores=known,
+        pod_used_cores=pod_cores,
         pods=[Pod(pod.uid, kube_qos=pod.kube_qos) for pod in sample.pods],
         threshold_percent=strategy.threshold_percent,
         min_percent=strategy.min_percent,

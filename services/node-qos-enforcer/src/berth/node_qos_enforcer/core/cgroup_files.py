@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from berth.node_qos_enforcer.core.malformed import Malformed, counter, quoted
-from berth.node_qos_enforcer.core.proc import parse_key_values
+from berth.node_qos_enforcer.core.proc import value_of
 
 Version = Literal[1, 2]
 
@@ -50,12 +50,11 @@ class Throttling(NamedTuple):
 
 def parse_throttling(text: str, version: Version) -> Throttling:
     """Parse cpu.stat. Raises Malformed when a key is missing."""
-    values = parse_key_values(text)
-    periods = _needed(values, "nr_periods", "cpu.stat")
-    throttled = _needed(values, "nr_throttled", "cpu.stat")
+    periods = _needed(text, "nr_periods", "cpu.stat")
+    throttled = _needed(text, "nr_throttled", "cpu.stat")
     if version == 1:
-        return Throttling(periods, throttled, _needed(values, "throttled_time", "cpu.stat"))
-    return Throttling(periods, throttled, _needed(values, "throttled_usec", "cpu.stat") * 1_000)
+        return Throttling(periods, throttled, _needed(text, "throttled_time", "cpu.stat"))
+    return Throttling(periods, throttled, _needed(text, "throttled_usec", "cpu.stat") * 1_000)
 
 
 def parse_cpu_usage_ns(text: str, version: Version) -> int:
@@ -66,18 +65,25 @@ def parse_cpu_usage_ns(text: str, version: Version) -> int:
     """
     if version == 1:
         return counter("cpuacct.usage", "usage", text.strip())
-    return _needed(parse_key_values(text), "usage_usec", "cpu.stat") * 1_000
+    return _needed(text, "usage_usec", "cpu.stat") * 1_000
 
 
 _MEMORY_V1 = ("cache", "rss", "inactive_file", "active_file", "inactive_anon", "active_anon", "unevictable")
 _MEMORY_V2 = ("file", "anon", *_MEMORY_V1[2:])
+_MEMORY: dict[Version, tuple[str, ...]] = {1: tuple(f"total_{name}" for name in _MEMORY_V1), 2: _MEMORY_V2}
 
 
 def parse_memory_stat(text: str, version: Version) -> MemoryStat:
     """Parse memory.stat; version 1 counts with its children (`total_`). Raises Malformed when a key is missing."""
-    values = parse_key_values(text)
-    names = tuple(f"total_{name}" for name in _MEMORY_V1) if version == 1 else _MEMORY_V2
-    return MemoryStat(*(_needed(values, name, "memory.stat") for name in names))
+    return MemoryStat(*[_needed(text, name, "memory.stat") for name in _MEMORY[version]])
+
+
+_IN_USE: dict[Version, tuple[str, ...]] = {version: names[4:] for version, names in _MEMORY.items()}
+
+
+def parse_memory_in_use(text: str, version: Version) -> int:
+    """Parse `MemoryStat.usage_without_page_cache` alone. Raises Malformed when a key of it is missing."""
+    return sum([_needed(text, name, "memory.stat") for name in _IN_USE[version]])
 
 
 def parse_bandwidth(text: str) -> Bandwidth:
@@ -102,7 +108,8 @@ def parse_bandwidth_v1(quota_text: str, period_text: str) -> Bandwidth:
     return Bandwidth(quota, period)
 
 
-def _needed(values: dict[str, str], key: str, file: str) -> int:
-    if key not in values:
+def _needed(text: str, key: str, file: str) -> int:
+    value = value_of(text, key)
+    if value is None:
         raise Malformed(file, f"{key} is missing")
-    return counter(file, key, values[key])
+    return counter(file, key, value)

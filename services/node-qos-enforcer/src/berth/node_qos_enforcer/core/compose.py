@@ -41,13 +41,6 @@ class Composed(NamedTuple):
     kept: frozenset[Ref] = frozenset()
     problems: tuple[Problem, ...] = ()
 
-    def apart(self, knobs: frozenset[str]) -> tuple[Mapping[Ref, str], Composed]:
-        """What is wanted of these knobs, and the rest."""
-        mine = {ref: value for ref, value in self.values.items() if ref.knob in knobs}
-        if not mine:
-            return mine, self
-        return mine, self._replace(values={ref: value for ref, value in self.values.items() if ref not in mine})
-
 
 class Quota(NamedTuple):
     """A quota in 100 ms, -1 for none: what it is without burst, and what is wanted."""
@@ -80,7 +73,7 @@ def compose(snapshot: Snapshot, wanted: Iterable[Wanted]) -> Composed:
     if parts:
         for pod in snapshot.pods:
             values |= _quotas(pod, parts)
-        kept |= {Ref(each.group, CPU_QUOTA) for each in kept if each.knob in _PARTS}
+    kept |= {Ref(each.group, CPU_QUOTA) for each in kept if each.knob in _PARTS}
     for ref in idle:
         if values[ref] == "1":
             shares = Ref(ref.group, CPU_SHARES)

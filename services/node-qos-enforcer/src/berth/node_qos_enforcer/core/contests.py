@@ -6,6 +6,7 @@ differences within five minutes are such a contest.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 from berth.contracts.base import Problem
@@ -62,7 +63,7 @@ class Contests:
         self._left_s.pop(path, None)
         self._folders.pop(path, None)
 
-    def keep_only(self, paths: set[str]) -> None:
+    def keep_only(self, paths: Set[str]) -> None:
         """Forget files that are not wanted any more."""
         for path in self._folders.keys() - paths:
             self.forget(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berth.contracts.base import Problem
 from berth.contracts.metrics import GroupPressure, NodeMetrics, PodUsage, Pressure, Usage
@@ -45,6 +46,16 @@ class Measurement:
     application_cores: Mapping[str, float] = field(default_factory=dict)
 
 
+class Cores(NamedTuple):
+    """The use of CPU between two looks; what is not known is not there. `interval_s` is the time between, 0: no use."""
+
+    interval_s: float
+    node: float | None
+    pods: Mapping[str, float]
+    classes: Mapping[KubeQos, float]
+    applications: Mapping[str, float]
+
+
 class Meter:
     """Turns samples into measurements. Keeps the last reading of every counter, nothing else."""
 
@@ -74,23 +85,9 @@ class Meter:
             processors: the layout of the CPUs that are online, for the choice of a cpuset.
             enforced: what the message says about whether anybody acts on the plan.
         """
-        self._counters.max_cores = (sample.online_cpus or MAX_PROCESSORS) * SLACK
-        node_cores = self._cores(NODE, sample.cpu)
-        gathered_s = self._gathered_s(sample.cpu)
-        interval_s = 0.0 if node_cores is None else gathered_s
-        pod_cores = {pod.uid: self._cores(f"pod/{pod.kube_qos}/{pod.uid}", pod.group.cpu) for pod in sample.pods}
-        class_cores = {qos: self._cores(f"class/{qos}", group.cpu) for qos, group in sample.groups.items()}
-        applications = {
-            each.name: self._cores(f"application/{each.name}", each.group.cpu) for each in sample.applications
-        }
-        self._counters.keep_only(
-            {NODE}
-            | {f"application/{name}" for name in applications}
-            | {f"pod/{pod.kube_qos}/{pod.uid}" for pod in sample.pods}
-            | {f"class/{qos}" for qos in sample.groups}
-        )
+        used = self.cores(sample)
+        interval_s, node_cores, pod_cores, application_cores = used.interval_s, used.node, used.pods, used.applications
         capacity = capacity_milli(sample, facts)
-        application_cores = {name: cores for name, cores in applications.items() if cores is not None}
         target, skipped = target_of(sample, node_cores, pod_cores, strategy, facts, application_cores)
         next_step = plan(
             strategy,
@@ -115,7 +112,7 @@ class Meter:
             memory_total_bytes=0 if sample.memory is None else sample.memory.total_bytes,
             node_usage=node,
             system_usage=_system(node, sample, pod_cores),
-            by_qos=_by_qos(sample.groups, class_cores),
+            by_qos=_by_qos(sample.groups, used.classes),
             pods=_pods(sample, pod_cores),
             cpu_pressure=_pressure(sample.pressure.get("cpu")),
             memory_pressure=_pressure(sample.pressure.get("memory")),
@@ -136,12 +133,34 @@ class Meter:
             skipped=skipped,
             plan=next_step,
             node_cores=node_cores,
-            pod_cores={uid: cores for uid, cores in pod_cores.items() if cores is not None},
+            pod_cores=pod_cores,
             application_cores=application_cores,
         )
 
-    def _cores(self, name: str, reading: Reading | None) -> float | None:
-        return None if reading is None else self._counters.cores(name, reading)
+    def cores(self, sample: NodeSample) -> Cores:
+        """Take the counters of one look. Each look is taken once, by this or by `measure`."""
+        counters = self._counters
+        counters.max_cores = (sample.online_cpus or MAX_PROCESSORS) * SLACK
+        node = None if sample.cpu is None else counters.cores(NODE, sample.cpu)
+        gathered_s = self._gathered_s(sample.cpu)
+        names = {NODE}
+        pods: dict[str, float] = {}
+        for pod in sample.pods:
+            names.add(name := f"pod/{pod.kube_qos}/{pod.uid}")
+            if pod.group.cpu is not None and (used := counters.cores(name, pod.group.cpu)) is not None:
+                pods[pod.uid] = used
+        classes: dict[KubeQos, float] = {}
+        for qos, group in sample.groups.items():
+            names.add(name := f"class/{qos}")
+            if group.cpu is not None and (used := counters.cores(name, group.cpu)) is not None:
+                classes[qos] = used
+        applications: dict[str, float] = {}
+        for each in sample.applications:
+            names.add(name := f"application/{each.name}")
+            if each.group.cpu is not None and (used := counters.cores(name, each.group.cpu)) is not None:
+                applications[each.name] = used
+        counters.keep_only(names)
+        return Cores(0.0 if node is None else gathered_s, node, pods, classes, applications)
 
     def _gathered_s(self, reading: Reading | None) -> float:
         """Return how long the usage of this round was gathered, and remember where the next one begins."""
@@ -153,18 +172,18 @@ def _usage(cores: float | None, memory_bytes: int | None) -> Usage:
     return Usage(cpu_milli=int((cores or 0.0) * 1000), memory_bytes=memory_bytes or 0)
 
 
-def _system(node: Usage, sample: NodeSample, pod_cores: dict[str, float | None]) -> Usage:
+def _system(node: Usage, sample: NodeSample, pod_cores: Mapping[str, float]) -> Usage:
     """Return what no pod accounts for; a pod without a known use is part of it."""
-    cpu_milli = int(sum(cores for cores in pod_cores.values() if cores is not None) * 1000)
+    cpu_milli = int(sum(pod_cores.values()) * 1000)
     memory = sum(pod.group.memory_bytes or 0 for pod in sample.pods)
     return Usage(cpu_milli=max(node.cpu_milli - cpu_milli, 0), memory_bytes=max(node.memory_bytes - memory, 0))
 
 
-def _by_qos(groups: dict[KubeQos, GroupSample], cores: dict[KubeQos, float | None]) -> dict[str, Usage]:
+def _by_qos(groups: Mapping[KubeQos, GroupSample], cores: Mapping[KubeQos, float]) -> dict[str, Usage]:
     """Return the use of each class; Guaranteed is what the root of all pods uses beyond the other two."""
     known: dict[KubeQos, Usage] = {}
     for qos, group in groups.items():
-        used = cores[qos]
+        used = cores.get(qos)
         if used is not None and group.memory_bytes is not None:
             known[qos] = _usage(used, group.memory_bytes)
     below = [known.get("Burstable"), known.get("BestEffort")]
@@ -177,10 +196,10 @@ def _by_qos(groups: dict[KubeQos, GroupSample], cores: dict[KubeQos, float | Non
     return dict(sorted(classes.items()))
 
 
-def _pods(sample: NodeSample, pod_cores: dict[str, float | None]) -> list[PodUsage]:
+def _pods(sample: NodeSample, pod_cores: Mapping[str, float]) -> list[PodUsage]:
     found = []
     for pod in sorted(sample.pods, key=lambda pod: pod.uid):
-        cores = pod_cores[pod.uid]
+        cores = pod_cores.get(pod.uid)
         if cores is not None and pod.group.memory_bytes is not None:
             usage = _usage(cores, pod.group.memory_bytes)
             found.append(PodUsage(uid=pod.uid, qos=pod.kube_qos.lower(), usage=usage))

@@ -27,11 +27,28 @@ class Found(NamedTuple):
     below: tuple[str, ...] = ()
 
 
-def pods_of(
-    driver: Driver, found: Iterable[Found], runtime: Mapping[str, PodNow], told: Mapping[str, NodePod]
-) -> tuple[Pod, ...]:
-    """Put together what is known, by uid."""
-    return tuple(_pod(driver, each, runtime.get(each.uid), told.get(each.uid)) for each in found)
+class Pods:
+    """The pods of one look after the other: one of which nothing is news is the very one of the look before."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self._known: dict[str, tuple[Driver, Found, PodNow | None, NodePod | None, Pod]] = {}
+        self._all: tuple[Pod, ...] = ()
+
+    def of(
+        self, driver: Driver, found: Iterable[Found], runtime: Mapping[str, PodNow], told: Mapping[str, NodePod]
+    ) -> tuple[Pod, ...]:
+        """Put together what is known, by uid."""
+        before, known = self._known, dict[str, tuple[Driver, Found, PodNow | None, NodePod | None, Pod]]()
+        for each in found:
+            basis = (driver, each, runtime.get(each.uid), told.get(each.uid))
+            kept = before.get(each.uid)
+            known[each.uid] = kept if kept is not None and kept[:4] == basis else (*basis, _pod(*basis))
+        self._known = known
+        pods = tuple(each[4] for each in known.values())
+        if len(pods) != len(self._all) or any(one is not other for one, other in zip(pods, self._all, strict=True)):
+            self._all = pods
+        return self._all
 
 
 def _pod(driver: Driver, found: Found, now: PodNow | None, told: NodePod | None) -> Pod:

@@ -79,6 +79,17 @@ def parse_key_values(text: str) -> dict[str, str]:
     return {words[0]: words[1] for words in pairs if len(words) >= 2}
 
 
+def value_of(text: str, key: str) -> str | None:
+    """Return one value of `key value` lines, as `parse_key_values` does, without the others; None without one."""
+    begin = text.rfind(f"\n{key} ") + 1
+    if not begin and not text.startswith(f"{key} "):
+        return parse_key_values(text).get(key)
+    begin += len(key) + 1
+    end = text.find("\n", begin)
+    value = text[begin:] if end < 0 else text[begin:end]
+    return value if value.isalnum() else parse_key_values(text).get(key)
+
+
 class Rdt(NamedTuple):
     """What the kernel was started with for caches (`l3cat`) and for memory bandwidth (`mba`)."""
 

@@ -7,7 +7,7 @@ negative one.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from typing import NamedTuple
 
 MAX_SERIES = 20_000
@@ -56,9 +56,10 @@ class Counters:
         cores = cores_between(before, reading, max_gap_s=self.max_gap_s)
         return cores if cores is not None and cores <= self.max_cores else None
 
-    def keep_only(self, names: Collection[str]) -> None:
+    def keep_only(self, names: Set[str]) -> None:
         """Forget counters whose owner is gone, so that a successor begins anew."""
-        self._last = {name: reading for name, reading in self._last.items() if name in names}
+        for name in self._last.keys() - names:
+            del self._last[name]
 
     def __len__(self) -> int:
         """Return how many counters are remembered."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups, figures
-from berth.node_qos_enforcer.core.cgroup_files import Version
 from berth.node_qos_enforcer.core.compose import Composed
 from berth.node_qos_enforcer.core.contests import Contests
 from berth.node_qos_enforcer.core.journal import Kept
@@ -22,34 +20,19 @@ from berth.node_qos_enforcer.core.levels import Change, Step, steps
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
+from berth.node_qos_enforcer.executor.due import Due, Place, place_of
 from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
 from berth.node_qos_enforcer.files import Unreadable
+from berth.node_qos_enforcer.kept_files import KeptFiles
 
-CHECK_ROUNDS: Final = 10
-"""A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
-LACKING_ROUNDS: Final = 60
-"""A file that the kernel does not have is looked for once in so many."""
 FORGET_ROUNDS: Final = 600
 """After so many rounds the paths of files that are gone are forgotten."""
-CLASS_DEPTH: Final = 1
 PERIOD_V1: Final = "cpu.cfs_period_us"
 ATTEMPTS: Final = 3
 """How often is tried again what a group that appeared meanwhile stands in the way of."""
 PROBLEMS_MAX: Final = 50
 _IN_PARTS: Final = frozenset({"ids", "line", "word"})
 """Kinds of files of which several values are written, each by itself."""
-
-
-class Place(NamedTuple):
-    """Where a file is, and which version of control groups it belongs to.
-
-    `turn` is the round of `CHECK_ROUNDS` in which it is looked at although it is settled; None: in each.
-    """
-
-    path: str
-    version: Version
-    folder: str
-    turn: int | None = None
 
 
 class Applied(NamedTuple):
@@ -64,33 +47,39 @@ class Applied(NamedTuple):
 class Applier:
     """One node's files, as strategies want them."""
 
-    def __init__(self, executor: Executor, knobs: Mapping[str, Knob] = KNOBS) -> None:
-        """Take who writes, and what may be written."""
+    def __init__(self, executor: Executor, knobs: Mapping[str, Knob] = KNOBS, kept: KeptFiles | None = None) -> None:
+        """Take who writes, what may be written, and the control groups whose files stay open; None: none do."""
         self.executor = executor
+        self.kept = kept
+        self._read_again = executor.read if kept is None else kept.read
         self._knobs = knobs
         self._contests = Contests()
-        self._settled: dict[Ref, str] = {}
-        self._lacking: set[Ref] = set()
+        self._due = Due()
         self._places: dict[Ref, Place | None] = {}
         self._layout: cgroups.Layout | None = None
         self._rounds = 0
+        self._undecided: Set[str] = frozenset()
+        self._is_all_undone = False
 
     def found(self, layout: cgroups.Layout, refs: Iterable[Ref]) -> dict[Ref, str]:
         """What files have; those that are not there, or cannot be read, are left out."""
         found: dict[Ref, str] = {}
         texts: dict[str, str | None] = {}
+        places = self._places_in(layout)
         for ref in refs:
-            place = self.place(layout, ref)
+            place = places[ref] if ref in places else self.place(layout, ref)
             if place is None:
                 continue
-            if place.path not in texts:
+            path = place.path
+            if path not in texts:
                 try:
-                    texts[place.path] = self.executor.read(place.path)
+                    text = self._read_again(path) if place.is_kept else self.executor.read(path)
+                    texts[path] = None if text is None else text.strip()
                 except Unreadable:
-                    texts[place.path] = None
-            text = texts[place.path]
+                    texts[path] = None
+            text = texts[path]
             if text is not None:
-                found[ref] = text.strip()
+                found[ref] = text
         return found
 
     def place(self, layout: cgroups.Layout, ref: Ref) -> Place | None:
@@ -98,8 +87,6 @@ class Applier:
         places = self._places_in(layout)
         if ref not in places:
             found = self._find(layout, ref)
-            if found is not None and ref.group.count("/") > CLASS_DEPTH:
-                found = found._replace(turn=crc32(ref.group.encode()) % CHECK_ROUNDS)
             places[ref] = found
         return places[ref]
 
@@ -112,12 +99,12 @@ class Applier:
         knob = self._knobs[ref.knob]
         if knob.root != "cgroup":
             path = "/".join(step for step in (f"@{knob.root}", ref.group, knob.v2) if step)
-            return Place(path, 2, path.rpartition("/")[0])
+            return place_of(ref, knob, path, 2, path.rpartition("/")[0])
         where = layout.controller(knob.controller)
         file = "" if where is None else knob.v1 if where.version == 1 else knob.v2
         if where is None or not file:
             return None
-        return Place(where.path(ref.group, file), where.version, where.path(ref.group))
+        return place_of(ref, knob, where.path(ref.group, file), where.version, where.path(ref.group))
 
     def apply(
         self,
@@ -127,6 +114,7 @@ class Applier:
         asked: Callable[[Ref], str | None],
         undecided: Set[str],
         now_s: float,
+        touched: Set[Ref] | None = None,
     ) -> Applied:
         """One round.
 
@@ -136,52 +124,42 @@ class Applier:
             asked: what the specification asks for of a file that nobody wants any more.
             undecided: knobs of strategies that have not decided yet: nothing of theirs is undone.
             now_s: monotonic.
+            touched: of which files it is news; None: of all.
         """
         self._rounds += 1
         if self._rounds % FORGET_ROUNDS == 0:
             self._places.clear()
+        if self._layout != layout:
+            touched = None
         problems: list[Problem] = list(wanted.problems)
-        lacking: set[str] = set()
-        changes, firsts, paths = self._changes(layout, wanted, problems, lacking, now_s)
-        undone = self._undone(layout, paths, _keys(wanted), asked, undecided)
+        due = self._due
+        is_other = due.take(wanted, touched, lambda ref: self.place(layout, ref))
+        changes, firsts = self._changes(layout, wanted, problems, now_s)
+        undone = _NOTHING
+        if is_other or not self._is_all_undone or undecided != self._undecided or due.is_full_turn:
+            undone = self._undone(layout, due.paths, due.keys(wanted), asked, undecided)
+            self._contests.keep_only(due.paths.keys())
+        self._undecided = undecided
         self.executor.note(firsts)
         written = self._write([*changes, *undone.changes], problems)
         given_back = self.executor.undo(lambda kept: kept.path in undone.whole) if undone.whole else ()
         self._forget(undone, problems)
-        self._contests.keep_only(set(paths))
         problems += [*given_back, *self._contests.problems()]
-        return Applied(written + len(undone.whole), tuple(problems[:PROBLEMS_MAX]), frozenset(lacking))
+        self._is_all_undone = not undone.changes and not undone.whole
+        return Applied(written + len(undone.whole), tuple(problems[:PROBLEMS_MAX]), due.lacking)
 
     def _changes(
-        self, layout: cgroups.Layout, wanted: Composed, problems: list[Problem], lacking: set[str], now_s: float
-    ) -> tuple[list[Change], list[First], dict[str, Ref]]:
-        """What differs, what has to be in the journal for it, and the paths of all that is wanted or kept."""
+        self, layout: cgroups.Layout, wanted: Composed, problems: list[Problem], now_s: float
+    ) -> tuple[list[Change], list[First]]:
+        """What differs of the files that are due, and what has to be in the journal for it."""
         changes: list[Change] = []
         firsts: list[First] = []
-        paths: dict[str, Ref] = {}
-        for ref in wanted.kept:
-            if (place := self.place(layout, ref)) is not None:
-                paths[place.path] = ref
-        before, settled = self._settled, dict[Ref, str]()
-        missing: set[Ref] = set()
-        places, turn, lacking_turn = (
-            self._places_in(layout),
-            self._rounds % CHECK_ROUNDS,
-            self._rounds % LACKING_ROUNDS,
-        )
-        for ref, value in wanted.values.items():
-            place = places[ref] if ref in places else self.place(layout, ref)
+        due, values, places = self._due, wanted.values, self._places_in(layout)
+        for ref in due.refs():
+            value, place = values[ref], places[ref] if ref in places else self.place(layout, ref)
+            due.unsettle(ref)
             if place is None:
-                lacking.add(ref.knob)
                 continue
-            paths[place.path] = ref
-            if place.turn is not None and before.get(ref) == value:
-                is_lacking = ref in self._lacking
-                if place.turn != (lacking_turn if is_lacking else turn):
-                    settled[ref] = value
-                    if is_lacking:
-                        missing.add(ref)
-                    continue
             knob = self._knobs[ref.knob]
             refused = problem_of(knob, value)
             if refused is not None:
@@ -192,14 +170,13 @@ class Applier:
                 if change is None:
                     self._contests.forget(place.path)
                     if self.executor.folder(place.path) is not None and knob.kind != "ids":
-                        settled[ref] = value
-                        missing.add(ref)
+                        due.lacks(ref)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
                     place.path, self.executor.folder(place.path), change.now, now_s
                 )
                 if is_left or change.is_done:
-                    settled[ref] = value
+                    due.settle(ref)
                     continue
             except (Malformed, Unreadable) as error:
                 problems.append(Problem(field=place.path, message=str(error)[:300]))
@@ -211,9 +188,7 @@ class Applier:
                 firsts.append(First(weight.path, CPU_SHARES))
             if knob.kind != "ids":
                 firsts.append(_first(change))
-        self._settled, self._lacking = settled, missing
-        lacking |= {ref.knob for ref in missing}
-        return changes, firsts, paths
+        return changes, firsts
 
     def _change(self, ref: Ref, knob: Knob, place: Place, value: str) -> Change | None:
         """What there is and what is wanted; None: there is no such file."""
@@ -273,7 +248,7 @@ class Applier:
             self.executor.put(change.path, step.text)
             if step.is_last:
                 self._contests.wrote(change.path, (self.executor.read(change.path) or "").strip())
-                self._settled[change.ref] = change.value
+                self._due.settle(change.ref)
         except (OSError, Unreadable) as error:
             if isinstance(error, OSError) and error.errno in GONE:
                 return None
@@ -374,13 +349,7 @@ class _Undone(NamedTuple):
     whole: set[str]
 
 
-def _keys(wanted: Composed) -> dict[tuple[str, str], set[str]]:
-    """The lines and words that are wanted or kept, by group and knob."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for ref in (*wanted.values, *wanted.kept):
-        if ref.key:
-            found.setdefault((ref.group, ref.knob), set()).add(ref.key)
-    return found
+_NOTHING: Final = _Undone([], set())
 
 
 def _first(change: Change) -> First:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from berth.contracts.base import Problem
+from berth.node_qos_enforcer.core.inside.beginning import beginning
 from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits, with_batch_limits
 from berth.node_qos_enforcer.core.inside.creation import adjustment
 from berth.node_qos_enforcer.core.inside.devices import device_edits, has_devices
@@ -90,12 +91,14 @@ class NodeHandler(Handler):
         pools = inside.pools(facts)
         wanted = with_batch_limits(wanted_limits(seen, asked.limits, pools, facts), seen, asked.name, facts)
         self._note("cpus", seen, asked.name, wanted)
+        begins, problem = beginning(seen, asked, facts, may_lower=inside.may_lower_oom_scores(seen.uid))
+        self._note("score", seen, asked.name, problem)
         inside.findings.note(Key("lacking", seen.id, asked.name), None)
         inside.board.create(asked, wanted)
         if not inside.inventory.is_known and has_devices(seen):
             inside.begun = [each for each in inside.begun if inside.board.has(each.id)]
             inside.begun.append(_with(asked, edits))
-        found = adjustment(asked, edits, wanted, read_only=frozenset({facts.library}))
+        found = adjustment(asked, edits, wanted, begins, read_only=frozenset({facts.library}))
         figures.CREATIONS.labels("as it was asked" if found == Adjustment() else "adjusted").inc()
         return Creation(found, self._leaving(seen, pools, facts))
 
@@ -111,9 +114,15 @@ class NodeHandler(Handler):
         wanted = with_batch_limits(wanted, seen, container.name, facts)
         self._note("cpus", seen, container.name, wanted)
         inside.changed.set()
-        if wanted.cpus is None and wanted.quota_us is None:
+        found = Resources(
+            cpus=wanted.cpus,
+            cpu_quota_us=wanted.quota_us,
+            cpu_shares=wanted.cpu_shares,
+            memory_limit=wanted.memory_limit,
+        )
+        if found == Resources():
             return ()
-        update = Update(container.id, Resources(cpus=wanted.cpus, cpu_quota_us=wanted.quota_us))
+        update = Update(container.id, found)
         inside.board.pushed([update], (), 0.0)
         return (update,)
 

@@ -107,7 +107,14 @@ class Inside:
             monitors=settings.vgpu_monitor,
             gives_back=settings.give_back,
             batch_quota=quota_is_per_pod(self.node.strategies.spec),
+            cache_groups=self.node.cache_groups,
+            spec=self.node.strategies.spec,
         )
+
+    def may_lower_oom_scores(self, uid: str) -> bool | None:
+        """Whether a pod's namespace may have others die before it; None while nobody has said it."""
+        told = self.node.told().get(uid)
+        return None if told is None else told.low_oom_scores
 
     def pools(self, facts: InsideFacts) -> SharedPools:
         """The shared CPUs; worked out anew only when something has changed."""

@@ -34,6 +34,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.prices.workload import Workload
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
 from berth.placement_solver.core.quotas import Quotas
@@ -142,7 +143,9 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
-        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
+        self.workload = Workload()
+        self._priced_at = 0
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.workload)
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,

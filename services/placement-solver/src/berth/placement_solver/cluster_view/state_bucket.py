@@ -19,6 +19,7 @@ from berth.placement_solver.cluster_view.inventory_bucket import InventoryBucket
 from berth.placement_solver.cluster_view.load_buckets import LoadBuckets
 from berth.placement_solver.cluster_view.waiting import WaitingRules
 from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
+from berth.placement_solver.core.prices.workload import has_left
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.rules.preemption import compile_budget
@@ -136,7 +137,10 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
             if trace and not pod.node:
                 self._traces[name] = trace
         beneficiaries = self.beneficiaries.of(name, self.book)
+        had_node = self._place_of(name) != ""
         self.book.see_pod(name, pod)
+        if had_node and has_left(self._leaving, pod):
+            self.workload.left()
         self.happenings.relabelled(self._leaving, pod)
         self._leaving = None
         self._see_pod(name)

@@ -21,6 +21,7 @@ from berth.placement_solver.core.groups import Gang, Gangs, pods_of
 from berth.placement_solver.core.mishaps import mishap_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit, spec_of
+from berth.placement_solver.core.prices.workload import Workload
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.reasons import refusals_of
 from berth.placement_solver.core.surcharges import refusals_in
@@ -47,12 +48,14 @@ class Batches:
         awaited: AwaitedInputs,
         classes: ClassTable,
         payers: Payers,
+        workload: Workload,
     ) -> None:
         self._queue = queue
         self._gangs = gangs
         self._awaited = awaited
         self._classes = classes
         self._payers = payers
+        self._workload = workload
         self.failed: list[Failed] = []
         """Since somebody looked last."""
 
@@ -161,6 +164,8 @@ class Batches:
         """As who waits would be tried; `before` was worked out just now, and may be a pod like it."""
         template, obj = waiting.template, waiting.object
         if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
+            if not waiting.tries:
+                self._workload.came(before.cls)
             return before._replace(
                 name=waiting.name, object=obj, wish=reservation_request_of(obj), seen_ms=waiting.seen_ms
             )
@@ -175,6 +180,8 @@ class Batches:
                 asked=compiled.asked,
                 refusals=refusals_of(compiled),
             )
+        if not waiting.tries:
+            self._workload.came(cls)
         payer = self._payers.of(obj)
         charge = self._payers.surcharges.of(obj, payer)
         return Candidate(

@@ -15,7 +15,8 @@ from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.price import Price
+from berth.placement_solver.core.price import Basis, Price
+from berth.placement_solver.core.prices.table import UNKNOWN, Prices
 from berth.placement_solver.core.seams import Floats, Mask, Rows
 
 FEW: Final = 32
@@ -68,6 +69,11 @@ class Costs:
         self._foreign: Mask = NONE
         self._foreign_version = 0
         self._idle = _Idle()
+        self.basis = Basis(0, policy, UNKNOWN, np.zeros(0))
+
+    def use(self, prices: Prices, scarcity: Floats) -> None:
+        """Other prices hold. The costs of a class are worked out anew when they are asked for."""
+        self.basis = Basis(self.basis.version + 1, self._policy, prices, scarcity)
 
     @property
     def foreign(self) -> Mask:
@@ -89,10 +95,17 @@ class Costs:
         self._keep_suitable(cls, len(nodes))
         return bool(cls.suitable[row]) and all(each.admits(query, row) for each, query in cls.by_capacity)
 
+    def suitable(self, cls: PodClass) -> Mask:
+        """The rows that suit the class by what the nodes are, whatever is free there."""
+        self._keep_suitable(cls, len(self._nodes))
+        return cls.suitable
+
     def _follow(self, cls: PodClass) -> list[int] | None:
         """Bring the costs of a class up to date; the rows that were worked out anew, None: all."""
         nodes, count = self._nodes, len(self._nodes)
         self._keep_suitable(cls, count)
+        if cls.price is not None and cls.price.basis is not self.basis:
+            cls.price, cls.cost, cls.ranked = None, cls.cost[:0], None
         log, known = nodes.touched, cls.cost.shape[0]
         changed = log.since(cls.cost_at, at_most=max(FEW, count // 2)) if known else None
         if changed is None:
@@ -210,5 +223,5 @@ class Costs:
 
     def _price(self, cls: PodClass) -> Price:
         if cls.price is None:
-            cls.price = Price(self._nodes, self._policy, cls.requests, cls.want)
+            cls.price = Price(self._nodes, self.basis, cls.requests, cls.want)
         return cls.price

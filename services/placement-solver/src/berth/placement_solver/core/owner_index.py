@@ -5,14 +5,26 @@ Almost every pod is meant by none of them, and asks all the same: a few look-ups
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, TypeAlias
 
-from berth.contracts.kube import ReservationOwner
+from berth.contracts.kube import OwnerReference, ReservationOwner
 from berth.rules.reservation_owners import OwnerKey, PodIdentity, owner_keys
 
 Found: TypeAlias = dict[str, None]
 NOBODY: Final[Found] = {}
+
+# What a pod has of that which owners name, by what it is.
+_OF_POD: Final[Mapping[str, Callable[[PodIdentity], str]]] = {
+    "object.name": attrgetter("name"),
+    "object.uid": attrgetter("uid"),
+    "namespace": attrgetter("namespace"),
+}
+_OF_OWNER: Final[Mapping[str, Callable[[OwnerReference], str]]] = {
+    "controller.name": attrgetter("name"),
+    "controller.uid": attrgetter("uid"),
+}
 
 
 class OwnerIndex:
@@ -21,6 +33,8 @@ class OwnerIndex:
     def __init__(self) -> None:
         self._labels: dict[tuple[str, str], Found] = {}
         self._by_kind: dict[str, dict[str, Found]] = {}  # what else is named, by what it is
+        self._by_word: list[tuple[Callable[[PodIdentity], str], dict[str, Found]]] = []
+        self._by_owner: list[tuple[Callable[[OwnerReference], str], dict[str, Found]]] = []
         self._keys_of: dict[str, list[OwnerKey]] = {}
         self._any: Found = {}  # with an owner that names nothing
 
@@ -28,6 +42,7 @@ class OwnerIndex:
         """Forget all of them."""
         self._labels.clear()
         self._by_kind.clear()
+        self._line_up()
         self._keys_of.clear()
         self._any.clear()
 
@@ -54,14 +69,18 @@ class OwnerIndex:
     def may_accept(self, pod: PodIdentity) -> Found:
         """The ids of all Reservations that accept the pod, and of some that do not. Not to be changed."""
         found: Found = dict(self._any) if self._any else NOBODY
-        if self._labels:
-            labels = self._labels
+        labels = self._labels
+        if labels and not labels.keys().isdisjoint(pod.labels.items()):
             for item in pod.labels.items():
                 if item in labels:
                     found = {**found, **labels[item]}
-        if self._by_kind:
-            for kind, under in self._by_kind.items():
-                for word in _words(kind, pod):
+        for word_of, under in self._by_word:
+            word = word_of(pod)
+            if word in under:
+                found = {**found, **under[word]}
+        if pod.owners:
+            for word_of_owner, under in self._by_owner:
+                for word in map(word_of_owner, pod.owners):
                     if word in under:
                         found = {**found, **under[word]}
         return found
@@ -70,7 +89,10 @@ class OwnerIndex:
         kind, word, value = key
         if kind == "label":
             return self._labels.setdefault((word, value), {})
-        return self._by_kind.setdefault(kind, {}).setdefault(word, {})
+        if kind not in self._by_kind:
+            self._by_kind[kind] = {}
+            self._line_up()
+        return self._by_kind[kind].setdefault(word, {})
 
     def _drop(self, key: OwnerKey) -> None:
         kind, word, value = key
@@ -81,6 +103,12 @@ class OwnerIndex:
         del words[word]
         if not words:
             del self._by_kind[kind]
+            self._line_up()
+
+    def _line_up(self) -> None:
+        """What every pod is looked up in: of the kinds that are named by anybody."""
+        self._by_word = [(word, self._by_kind[kind]) for kind, word in _OF_POD.items() if kind in self._by_kind]
+        self._by_owner = [(word, self._by_kind[kind]) for kind, word in _OF_OWNER.items() if kind in self._by_kind]
 
     def _used(self, keys: tuple[OwnerKey, ...]) -> tuple[int, int]:
         """How many stand there already; of two choices the longer words are the rarer ones."""
@@ -89,16 +117,3 @@ class OwnerIndex:
             under = self._labels.get((word, value)) if kind == "label" else self._by_kind.get(kind, {}).get(word)
             used += len(under or ())
         return used, -max((len(word) + len(value) for _, word, value in keys), default=0)
-
-
-def _words(kind: str, pod: PodIdentity) -> Sequence[str]:
-    """What a pod has of something that owners name."""
-    if kind == "object.name":
-        return (pod.name,)
-    if kind == "object.uid":
-        return (pod.uid,)
-    if kind == "namespace":
-        return (pod.namespace,)
-    if kind == "controller.name":
-        return [reference.name for reference in pod.owners]
-    return [reference.uid for reference in pod.owners]

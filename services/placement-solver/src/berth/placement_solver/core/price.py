@@ -8,57 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import floor
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from berth.contracts import names
 from berth.placement_solver.core.devices import GPU, Want
 from berth.placement_solver.core.nodes import CPU, Nodes
-from berth.placement_solver.core.policy import SHARE_PRICES, Policy
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.prices.table import WHOLE, Prices, worth_by_free
 from berth.placement_solver.core.seams import Floats, Mask, Rows
 
 _CORE: Final = GPU.columns.index(names.GPU_CORE)
 _RATIO: Final = GPU.columns.index(names.GPU_MEMORY_RATIO)
-_WHOLE: Final = 100
-"""Percent of a card."""
 
 
-def _best_shares() -> Floats:
-    """The most that can be earned from a card with g percent free, for g from 0 to 100 (an unbounded knapsack)."""
-    best = np.zeros(_WHOLE + 1)
-    previous = 0
-    offers = []
-    for upto, price in SHARE_PRICES:
-        offers.append((previous + 1, price))
-        previous = upto
-    for free in range(1, _WHOLE + 1):
-        best[free] = max([best[free - 1], *(price + best[free - size] for size, price in offers if size <= free)])
-    return best
+class Basis(NamedTuple):
+    """What prices are worked out by, besides the nodes. `scarcity` says of each row how much those ask for its GPUs who
+    can go to few others; rows that are not in it have none. `version` is another for each."""
 
-
-_WORTH: Final = _best_shares()
+    version: int
+    policy: Policy
+    prices: Prices
+    scarcity: Floats
 
 
 class Price:
-    """The price of one pod that makes these requests, over `nodes` by `policy`."""
+    """The price of one pod that makes these requests, over `nodes`."""
 
-    def __init__(self, nodes: Nodes, policy: Policy, requests: Mapping[str, int], want: Want | None) -> None:
+    def __init__(self, nodes: Nodes, basis: Basis, requests: Mapping[str, int], want: Want | None) -> None:
+        policy = basis.policy
+        self.basis = basis
+        self.share = 0
+        """Percent of a card, of who asks for a share of one."""
+        self._fullness = policy.fullness(basis.prices.turning_over)
         self._nodes = nodes
         self._policy = policy
         self._want = want
         self._asked = (requests.get(names.CPU, 0), requests.get(names.MEMORY, 0))
         self._cores = self._asked[CPU] / 1000.0
-        self._gpus = 0.0
+        self.gpus = 0.0
+        """So many cards, parts of one included."""
+        self._scarce = 0.0
         self._by_card: Floats | None = None
         self._by_card_listed: list[float] = []
         """What a share of one card costs by how much of the card is free, in percent; None for who takes no share."""
         self._shorts = [(float(cores), weight / cores) for cores, weight in policy.cores_short]
         if want is not None:
             each = max(want.amounts[_CORE], want.amounts[_RATIO])
-            self._gpus = want.instances * each / 100.0
-            if want.shared and want.instances == 1 and 0 < each <= _WHOLE:
-                self._by_card = _share_prices(policy, each)
+            self.gpus = want.instances * each / 100.0
+            self._scarce = policy.scarce * self.gpus if basis.scarcity.size else 0.0
+            if want.shared and want.instances == 1 and 0 < each <= WHOLE:
+                self.share = each
+                self._by_card = _share_prices(policy, basis.prices, each)
                 self._by_card_listed = self._by_card.tolist()
 
     # --- many rows ---------------------------------------------------------------------------------------------------
@@ -92,35 +94,44 @@ class Price:
         return filled
 
     def _with_gpus(self, rows: Rows) -> Floats:
-        policy, nodes = self._policy, self._nodes
+        policy, nodes, (gpus_left, step) = self._policy, self._nodes, self._fullness
         fleet = nodes.fleet
         free = nodes.free[CPU, rows]
         gpus, cores = np.empty((2, *free.shape)), np.empty((2, *free.shape))
         np.divide(free, 1000.0, out=cores[1])
         np.subtract(cores[1], self._cores, out=cores[0])
         np.divide(fleet.percent_sum[rows], 100.0, out=gpus[1])
-        np.subtract(gpus[1], self._gpus, out=gpus[0])
+        np.subtract(gpus[1], self.gpus, out=gpus[0])
         cost = self._short_of_cores(gpus, cores)
         gpus_after, cores_after = gpus[0], cores[0]
         if self._by_card is not None and self._want is not None:
             # One that does not serve counts as a whole one.
-            card = np.where(fleet.candidates(self._want, rows), fleet.percent[:, rows], np.int16(_WHOLE)).min(axis=0)
+            card = np.where(fleet.candidates(self._want, rows), fleet.percent[:, rows], np.int16(WHOLE)).min(axis=0)
             cost += self._by_card[card]
-        cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
-        if self._gpus < 8:
+        cost += gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        if self.gpus < 8:
             count = nodes.gpu_count[rows]
             cost[(count >= 8) & (gpus[1] >= count)] += policy.node_broken
-        cost /= policy.step
+        if self._scarce:
+            cost += self._scarcity_of(rows) * self._scarce
+        cost /= step
         np.floor(cost, out=cost)
-        cost *= policy.step
+        cost *= step
         cores_after *= policy.tie_cores
         cores_after /= 128.0
         gpus_after *= policy.tie_gpus
         gpus_after /= 8.0
         cores_after += gpus_after
-        cores_after *= policy.step * 1e-3
+        cores_after *= step * 1e-3
         cost += cores_after
         return cost
+
+    def _scarcity_of(self, rows: Rows) -> Floats:
+        known = self.basis.scarcity
+        if known.size < len(self._nodes):
+            known = np.concatenate([known, np.zeros(len(self._nodes) - known.size)])
+        found: Floats = known[rows]
+        return found
 
     def _short_of_cores(self, gpus: Floats, cores: Floats) -> Floats:
         """The price of idle GPUs that are left with too few cores, less that of those that were so before.
@@ -159,30 +170,33 @@ class Price:
         return float(filled - self._policy.plain_node_bonus)
 
     def _with_gpus_one(self, row: int) -> float:
-        policy, nodes = self._policy, self._nodes
+        policy, nodes, (gpus_left, step) = self._policy, self._nodes, self._fullness
         cards = nodes.cards(row)
         cores = nodes.free[CPU, row].item() / 1000.0
         gpus = cards.percent / 100.0
-        gpus_after, cores_after = gpus - self._gpus, cores - self._cores
+        gpus_after, cores_after = gpus - self.gpus, cores - self._cores
         cost = 0.0
         for per_gpu, weight in self._shorts:
             short, before = gpus_after * per_gpu - cores_after, gpus * per_gpu - cores
             cost += ((short if short > 0.0 else 0.0) - (before if before > 0.0 else 0.0)) * weight
         if self._by_card is not None and self._want is not None:
-            cost += self._by_card_listed[min(cards.serving(self._want).least, _WHOLE)]
-        cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
-        if self._gpus < 8:
+            cost += self._by_card_listed[min(cards.serving(self._want).least, WHOLE)]
+        cost += gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        if self.gpus < 8:
             count = nodes.gpu_count[row].item()
             if count >= 8 and gpus >= count:
                 cost += policy.node_broken
-        stepped = floor(cost / policy.step) * policy.step
+        if self._scarce and row < self.basis.scarcity.size:
+            cost += self.basis.scarcity[row].item() * self._scarce
+        stepped = floor(cost / step) * step
         tie = cores_after * policy.tie_cores / 128.0 + gpus_after * policy.tie_gpus / 8.0
-        return float(stepped + tie * (policy.step * 1e-3))
+        return float(stepped + tie * (step * 1e-3))
 
 
-def _share_prices(policy: Policy, each: int) -> Floats:
+def _share_prices(policy: Policy, prices: Prices, each: int) -> Floats:
     """What a share of `each` percent denies to others of a card that has 0 to 100 percent free."""
-    card = np.arange(_WHOLE + 1)
-    denied = _WORTH[card] - _WORTH[np.maximum(card - each, 0)] - each / 100.0
-    result: Floats = policy.share_denied * denied + policy.card_broken * (card == _WHOLE)
+    card = np.arange(WHOLE + 1)
+    worth = worth_by_free(prices)
+    denied = worth[card] - worth[np.maximum(card - each, 0)] - each / 100.0
+    result: Floats = policy.share_denied * denied + policy.card_broken * (card == WHOLE)
     return result

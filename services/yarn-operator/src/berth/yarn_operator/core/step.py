@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
     `origin` is what it lends before YARN has its part, `offered` what is offered of that to Kubernetes (None: the offer
     has not followed the charge yet), `held` what bound pods have asked for of it. `charged` is what the
-    node's annotation says that YARN has. `manager` None: the ResourceManager does not list one. `has_pod`: the pod of a
+    node's annotation says that YARN has. `manager` None: the ResourceManager does not list it. `has_pod`: the pod of a
     NodeManager is there. `doubt` is the most that YARN may have been granted by requests without an answer.
     """
 
@@ -58,9 +58,11 @@ def step(seen: Seen, before: Share, *, percent: int) -> Step:
         percent: YARN's part of what neither side uses.
     """
     manager = seen.manager
-    if manager is not None and manager.state != RUNNING and seen.has_pod:
-        return Step(None, None, before)  # its containers may go on without it
     is_there = manager is not None and manager.state == RUNNING
+    if seen.has_pod and not is_there:
+        # Its containers may go on, and it may come with what it was granted to a ResourceManager that has just become
+        # the active one and lists nobody yet.
+        return Step(None, None, before)
     granted = manager.granted if manager is not None and is_there else NONE
     used = manager.used if manager is not None else NONE
     want = NONE

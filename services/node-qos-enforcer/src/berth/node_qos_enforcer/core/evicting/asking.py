@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
@@ -75,7 +76,7 @@ class Asking:
             return [], thresholds if isinstance(thresholds, Problem) else None
         self._sample(snapshot, told, thresholds)
         for resource in (CPU, MEMORY):
-            look = Look(snapshot, thresholds, victims(snapshot, told, resource), tuple(self._samples))
+            look = Look(snapshot, thresholds, partial(victims, snapshot, told, resource), self._samples)
             needs = needs_of(look, resource)
             self._name(resource, needs, now_ms)
             self._withdraw(resource, needs, told)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from berth.contracts.names import BATCH_CPU, CPU, MEMORY
@@ -25,14 +27,20 @@ INTERVAL_S: Final = 1.0
 _WORDS: Final = {CPU: "CPU", MEMORY: "memory"}
 
 
-class Look(NamedTuple):
-    """A look, the thresholds, pods that may have to leave, and samples of the window: when, CPU of the node in
-    thousandths of a core, best-effort pods."""
+@dataclass(frozen=True)
+class Look:
+    """A look, the thresholds, who finds pods that may have to leave, and samples of the window: when, CPU of the node
+    in thousandths of a core, best-effort pods."""
 
     snapshot: Snapshot
     thresholds: Thresholds
-    victims: Sequence[Victim]
+    find: Callable[[], Sequence[Victim]]
     samples: Sequence[tuple[float, float, BestEffort]]
+
+    @cached_property
+    def victims(self) -> Sequence[Victim]:
+        """Pods that may have to leave. Found when somebody has to: most looks need none."""
+        return self.find()
 
 
 class Need(NamedTuple):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits, with_batch_limits
+from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
+from berth.node_qos_enforcer.core.inside.cpus import AS_IT_IS, Wanted, wanted_limits, with_batch_limits
 from berth.node_qos_enforcer.core.inside.facts import InsideFacts
 from berth.node_qos_enforcer.core.inside.running import ContainerNow, PodNow
 from berth.node_qos_enforcer.core.inside.seen import ContainerSeen, Limits, PodSeen
@@ -184,7 +185,10 @@ class Board:
                 known.retry_at_s = now_s + RETRY_S
                 found.append((known.pod_id, known.name))
             else:
-                wanted = Wanted(update.resources.cpus, update.resources.cpu_quota_us)
+                given = update.resources
+                wanted = Wanted(
+                    given.cpus, given.cpu_quota_us, cpu_shares=given.cpu_shares, memory_limit=given.memory_limit
+                )
                 known.limits, known.retry_at_s = _changed(known.limits, wanted), 0.0
         return found
 
@@ -222,16 +226,23 @@ class Board:
 
     def _given_back(self, known: _Known, pod: PodSeen, pools: SharedPools, facts: InsideFacts) -> Wanted:
         """What it had before us: by its own word where it has one, else all CPUs if we would have given it some."""
+        held = replace(facts, gives_back=False)
         every = format_cpuset(facts.layout.all) or None
-        if known.before is not None:
-            quota_us = known.before.quota_us if known.before.is_limited else None
-            return Wanted(known.before.cpus or every, quota_us)
-        ours = _wanted(known, pod, pools, replace(facts, gives_back=False))
+        before = known.before
+        if before is not None:
+            found = Wanted(before.cpus or every, before.quota_us if before.is_limited else None)
+            return _batch_given_back(known, before, found, with_batch_limits(AS_IT_IS, pod, known.name, held))
+        ours = _wanted(known, pod, pools, held)
         return Wanted(every if ours.cpus is not None else None)
 
 
 def _laid_over(limits: Limits, asked: Limits) -> Limits:
-    return Limits(asked.cpus or limits.cpus, limits.quota_us if asked.quota_us is None else asked.quota_us)
+    return Limits(
+        asked.cpus or limits.cpus,
+        limits.quota_us if asked.quota_us is None else asked.quota_us,
+        asked.cpu_shares or limits.cpu_shares,
+        asked.memory_limit or limits.memory_limit,
+    )
 
 
 def _known(seen: ContainerSeen) -> _Known:
@@ -240,14 +251,31 @@ def _known(seen: ContainerSeen) -> _Known:
 
 def _wanted(known: _Known, pod: PodSeen, pools: SharedPools, facts: InsideFacts) -> Wanted:
     """A quota that was scaled goes back to kubelet's when it is to be scaled no more. What kubelet asked for is not
-    always known: it may have changed its mind while nobody listened, and then its latest word stays."""
+    always known: it may have changed its mind while nobody listened, and then its latest word stays.
+
+    A limit of memory is not changed here: the runtime refuses one below what is used, and all else with it. Who writes
+    into control groups does that.
+    """
     base = known.base or Limits()
-    wanted = with_batch_limits(wanted_limits(pod, base, pools, facts), pod, known.name, facts)
-    if wanted.quota_us is not None and wanted.quota_us < 0:
+    scaled = wanted_limits(pod, base, pools, facts)
+    wanted = with_batch_limits(scaled, pod, known.name, facts)._replace(memory_limit=None)
+    if wanted.quota_us is not None and (wanted.quota_us < 0 or wanted.quota_us != scaled.quota_us):
         return wanted
     if not known.is_latest and known.limits.quota_us not in (base.quota_us, wanted.quota_us):
         return wanted._replace(quota_us=None)
     return wanted if wanted.quota_us is not None or not base.is_limited else wanted._replace(quota_us=base.quota_us)
+
+
+def _batch_given_back(known: _Known, before: Limits, found: Wanted, ours: Wanted) -> Wanted:
+    """The same with limits of batch resources, where the container still has them: kubelet knows nothing of these."""
+    limits = known.limits
+    if ours.quota_us is not None and ours.quota_us == limits.quota_us and not before.is_limited:
+        found = found._replace(quota_us=UNLIMITED)
+    if ours.cpu_shares is not None and ours.cpu_shares == limits.cpu_shares:
+        found = found._replace(cpu_shares=before.cpu_shares)
+    if ours.memory_limit is not None and ours.memory_limit == limits.memory_limit:
+        found = found._replace(memory_limit=before.memory_limit or UNLIMITED)
+    return found
 
 
 def _cpus_of(pod: PodSeen) -> frozenset[int]:
@@ -255,7 +283,12 @@ def _cpus_of(pod: PodSeen) -> frozenset[int]:
 
 
 def _changed(limits: Limits, wanted: Wanted) -> Limits:
-    return Limits(wanted.cpus or limits.cpus, limits.quota_us if wanted.quota_us is None else wanted.quota_us)
+    return Limits(
+        wanted.cpus or limits.cpus,
+        limits.quota_us if wanted.quota_us is None else wanted.quota_us,
+        limits.cpu_shares if wanted.cpu_shares is None else wanted.cpu_shares,
+        limits.memory_limit if wanted.memory_limit is None else wanted.memory_limit,
+    )
 
 
 def _difference(limits: Limits, wanted: Wanted) -> Resources:
@@ -264,4 +297,10 @@ def _difference(limits: Limits, wanted: Wanted) -> Resources:
         cpus = None
     if quota_us is not None and (quota_us == limits.quota_us or (quota_us < 0 and not limits.is_limited)):
         quota_us = None
-    return Resources(cpus=cpus, cpu_quota_us=quota_us)
+    shares, memory = wanted.cpu_shares, wanted.memory_limit
+    return Resources(
+        cpus=cpus,
+        cpu_quota_us=quota_us,
+        cpu_shares=None if shares == limits.cpu_shares else shares,
+        memory_limit=None if memory == limits.memory_limit else memory,
+    )

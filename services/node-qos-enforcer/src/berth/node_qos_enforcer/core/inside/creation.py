@@ -1,9 +1,11 @@
-"""What a container is created with: devices, variables, mounts, CPUs and quota in one answer to the runtime."""
+"""What a container is created with: devices, variables, mounts, limits and what only its beginning can give, in one
+answer to the runtime."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from berth.node_qos_enforcer.core.inside.beginning import AS_ASKED, Beginning
 from berth.node_qos_enforcer.core.inside.cpus import Wanted
 from berth.node_qos_enforcer.core.inside.seen import BEFORE, ContainerSeen, before_text
 from berth.nri.core.adjusting import Adjustment, Device, Mount, Resources
@@ -13,7 +15,14 @@ PRELOAD: Final = "LD_PRELOAD"
 FILE_MODE: Final = 0o666
 
 
-def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_only: frozenset[str]) -> Adjustment:
+def adjustment(
+    container: ContainerSeen,
+    edits: Edits,
+    wanted: Wanted,
+    begins: Beginning = AS_ASKED,
+    *,
+    read_only: frozenset[str] = frozenset(),
+) -> Adjustment:
     """The answer. What the container has already under the same name gives way, but for libraries that it preloads
     itself, which stay behind ours.
 
@@ -21,6 +30,7 @@ def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_o
         container: as it was asked for.
         edits: what it gets of its pod's devices.
         wanted: its limits.
+        begins: what only its beginning can give it.
         read_only: sources of mounts that are not to be written to.
     """
     env = dict(edits.env)
@@ -53,7 +63,9 @@ def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_o
             cpu_quota_us=quota_us,
             cpu_shares=wanted.cpu_shares,
             memory_limit=wanted.memory_limit,
+            rdt_class=begins.cache_group,
         ),
+        oom_score_adj=begins.oom_score_adj,
         replaced_env=tuple(name for name in env if name in container.env),
         replaced_mounts=tuple(each.destination for each in edits.mounts if each.destination in container.mounts),
         replaced_devices=tuple(each.path for each in edits.nodes if each.path in container.devices),

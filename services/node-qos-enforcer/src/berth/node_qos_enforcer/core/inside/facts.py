@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from berth.contracts.inventory import NodeInventory
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.strategies.seam import Spec
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.rules.cpus.kubelet import STATIC, Checkpoint, HeldCpus
 from berth.rules.cpus.layout import Cpu, CpuLayout
@@ -23,7 +24,8 @@ class InsideFacts:
 
     `library` is HAMi-core on the node; `monitors`: containers with a shared GPU keep figures for the node to read.
     `gives_back`: containers get no CPUs and no quota, and those that have some lose them. `batch_quota`: each batch
-    container has a quota of its own.
+    container has a quota of its own. `cache_groups` are the resctrl groups that are there while parts of the caches are
+    given out, by name; `spec` is the node's specification.
     """
 
     layout: CpuLayout = NO_LAYOUT
@@ -36,6 +38,8 @@ class InsideFacts:
     monitors: bool = False
     gives_back: bool = False
     batch_quota: bool = True
+    cache_groups: frozenset[str] = frozenset()
+    spec: Spec = field(default_factory=dict)
 
     @property
     def kubelet_is_static(self) -> bool:

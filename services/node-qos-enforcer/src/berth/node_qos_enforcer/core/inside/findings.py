@@ -14,8 +14,8 @@ from berth.contracts.base import Problem
 from berth.contracts.node_runtime import PodFinding
 from berth.node_qos_enforcer.core.inside.seen import PodSeen
 
-Kind = Literal["cpus", "devices", "lacking", "update", "kubelet", "files", "corrected"]
-KINDS: Final[tuple[Kind, ...]] = ("cpus", "devices", "lacking", "update", "kubelet", "files", "corrected")
+Kind = Literal["cpus", "devices", "score", "lacking", "update", "kubelet", "files", "corrected"]
+KINDS: Final[tuple[Kind, ...]] = ("cpus", "devices", "score", "lacking", "update", "kubelet", "files", "corrected")
 CORRECTED: Final = "corrected"
 CORRECTED_S: Final = 600.0
 FINDINGS_MAX: Final = 1_000

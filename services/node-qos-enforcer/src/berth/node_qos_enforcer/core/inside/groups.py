@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, KUBE_QOS, pod_uid_of, qos_dir
+from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, KUBE_QOS, KubeQos, pod_uid_of, qos_dir
 
 _STEP: Final = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _SLICE: Final = ".slice"
@@ -27,3 +27,9 @@ def pod_group(cgroup_parent: str, uid: str) -> str | None:
         if above in (qos_dir(driver, qos) for qos in KUBE_QOS) and pod_uid_of(driver, name) == uid:
             return path
     return None
+
+
+def kube_qos_of(cgroup_parent: str, uid: str) -> KubeQos | None:
+    """Kubernetes' class of a pod, by where its group is; None: that is not kubelet's."""
+    above = (pod_group(cgroup_parent, uid) or "").rpartition("/")[0]
+    return next((qos for driver in DRIVERS for qos in KUBE_QOS if above and qos_dir(driver, qos) == above), None)

@@ -26,10 +26,13 @@ _RUNS: Final = frozenset({api.CONTAINER_RUNNING, api.CONTAINER_PAUSED})
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """CPUs as a list (empty: none of its own), CFS quota in microseconds of each period (None, 0, -1: none)."""
+    """CPUs as a list (empty: none of its own), CFS quota in microseconds of each period and bytes of memory (None, 0,
+    -1: none), CPU shares (None, 0: not known)."""
 
     cpus: str = ""
     quota_us: int | None = None
+    cpu_shares: int | None = None
+    memory_limit: int | None = None
 
     @property
     def is_limited(self) -> bool:
@@ -71,7 +74,8 @@ class PodSeen(NamedTuple):
 
 
 class ContainerSeen(NamedTuple):
-    """A container. `env` and `devices` (number by path) and `mounts` (destinations) are what it has."""
+    """A container. `env` and `devices` (number by path) and `mounts` (destinations) are what it has, `oom_score_adj`
+    the score that kubelet gives it, None where nobody says it."""
 
     id: str
     pod_id: str
@@ -83,6 +87,7 @@ class ContainerSeen(NamedTuple):
     mounts: frozenset[str]
     is_over: bool
     runs: bool
+    oom_score_adj: int | None = None
 
 
 def pod_seen(pod: api.PodSandbox) -> PodSeen:
@@ -115,13 +120,15 @@ def container_seen(container: api.Container) -> ContainerSeen:
         frozenset(each.destination for each in container.mounts),
         container.state in _OVER,
         container.state in _RUNS,
+        container.linux.oom_score_adj.value if container.linux.HasField("oom_score_adj") else None,
     )
 
 
 def limits_of(resources: api.LinuxResources) -> Limits:
-    """The limits that concern us. An empty list of CPUs says nothing."""
-    quota_us = resources.cpu.quota.value if resources.cpu.HasField("quota") else None
-    return Limits(resources.cpu.cpus[:_TEXT_MAX], quota_us)
+    """The limits that concern us. An empty list of CPUs says nothing, nor do shares and memory of 0."""
+    cpu, memory = resources.cpu, resources.memory
+    quota_us = cpu.quota.value if cpu.HasField("quota") else None
+    return Limits(cpu.cpus[:_TEXT_MAX], quota_us, cpu.shares.value or None, memory.limit.value or None)
 
 
 def before_text(limits: Limits) -> str:

@@ -1,7 +1,7 @@
 """The identity of a group of processes, by which kernels that know it decide who runs first.
 
--1 gives way at once and is kept off the cores of others, 2 goes first. On other kernels `stand_in` says what comes
-nearest: whether a group runs only when nobody else wants to, or by which weight.
+-1 gives way at once and is kept off the cores of others, 2 goes first. Other kernels are told a
+weight, or that a group runs only when nobody else wants to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_CPU_QOS
 from berth.node_qos_enforcer.core.laws.classes import by_kube_qos, by_label
 from berth.rules.bounded_json import annotation_field, read_annotation
-from berth.rules.cpus.qos import LS
+from berth.rules.cpus.qos import BE, BEST_EFFORT, GUARANTEED, LS, LSR
 
 POLICY: Final = "groupIdentity"
 LOWEST: Final = -1
@@ -36,6 +36,23 @@ class Rule(NamedTuple):
     pod_by_label: Mapping[str, int]
     group_dir: Mapping[str, int]
     pod_by_kube_qos: Mapping[str, int]
+
+
+def for_weights(rule: Rule) -> Rule:
+    """The identities by which a kernel that has none is told weights: there no class loses against a lower one.
+
+    Identities of 0 are those of a class that nobody holds. A kernel that knows identities lets others go before it as
+    far as they ask; a smaller weight would take from it for good.
+    """
+    of_be = rule.pod_by_label[BE]
+    of_ls = max(rule.pod_by_label[LS], of_be)
+    of_lsr = max(rule.pod_by_label[LSR], of_ls)
+    guaranteed = max(rule.pod_by_kube_qos[GUARANTEED], of_ls)
+    return rule._replace(
+        pod_by_label=by_label(of_lsr, of_ls, of_be),
+        group_dir=by_kube_qos(rule.group_dir[GUARANTEED], of_ls, rule.group_dir[BEST_EFFORT]),
+        pod_by_kube_qos=by_kube_qos(guaranteed, of_ls, of_be),
+    )
 
 
 class _Own(msgspec.Struct, frozen=True, rename="camel"):
@@ -74,15 +91,3 @@ def identity_of(rule: Rule, *, qos: str, kube_qos: str, annotations: Mapping[str
         if qos == LS and own.group_identity is not None:
             return own.group_identity
     return rule.pod_by_label.get(qos, rule.pod_by_kube_qos.get(kube_qos, 0))
-
-
-class StandIn(NamedTuple):
-    """What a kernel without identities is told: `cpu.idle`, or by how much the weight of the group is multiplied."""
-
-    idle: bool
-    factor: int = 1
-
-
-def stand_in(identity: int) -> StandIn:
-    """What comes nearest to an identity: below 0 the group runs when nobody else wants to; above, its weight grows."""
-    return StandIn(identity < 0, 2 ** max(identity, 0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_OOM_SCORE, ANNOTATION_OOM_SCORES
+from berth.contracts.names import ANNOTATION_OOM_SCORE, ANNOTATION_OOM_SCORES, LABEL_LOW_OOM_SCORES
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.cpus.qos import BEST_EFFORT, GUARANTEED
 
@@ -37,6 +37,16 @@ def score_of(annotations: Mapping[str, str], container: str) -> int | Problem | 
     if not LOWEST <= scores[container] <= HIGHEST:
         return _refused(f"{annotation_field(ANNOTATION_OOM_SCORES)}[{container}]", str(scores[container]))
     return scores[container]
+
+
+def allowed(score: int, container: str, *, of_kubelet: int, may_lower: bool) -> int | Problem:
+    """A score that is asked for, unless it has others die first and the pod's namespace may not do so."""
+    if score < of_kubelet and not may_lower:
+        return Problem(
+            field=f"containers[{container}].oom_score_adj",
+            message=f"{score} is below kubelet's {of_kubelet}: its namespace has no label {LABEL_LOW_OOM_SCORES}",
+        )
+    return min(max(score, LOWEST), HIGHEST)
 
 
 def score_of_kubelet(kube_qos: str, *, memory_request: int, memory_capacity: int) -> int:

@@ -6,11 +6,12 @@ group that is taken away leaves its threads to the root, where they came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_RESCTRL
+from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
 from berth.node_qos_enforcer.core.laws.resctrl import CACHE, Lines, class_lines, parse_schemata, pod_lines, request_of
 from berth.node_qos_enforcer.core.proc import Cpu
 from berth.node_qos_enforcer.core.strategies.knobs import CACHE_GROUP, CACHE_WAYS, SCHEMATA, TASKS, THREADS
@@ -57,6 +58,7 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
         )
         wanted += _written(f"{ROOT}/{name}", lines)
     reports: list[Problem] = []
+    inside: dict[str, set[str]] = {}
     for pod in snapshot.pods:
         request = request_of(pod.annotations)
         if isinstance(request, Problem):
@@ -69,7 +71,7 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
             # While it cannot be made, since the machine has no more of them, its class has to do.
             group = own if Ref(own, TASKS) in found else group
         if group:
-            wanted += _moved(snapshot, pod, group)
+            wanted += _moved(snapshot, pod, group, inside)
     return Decided(tuple(wanted), reports=tuple(reports))
 
 
@@ -83,11 +85,38 @@ def _missing(cpu: Cpu) -> str:
 
 def class_group(pod: Pod, spec: Spec) -> str:
     """The group of a pod's class; empty where nobody holds the class."""
-    qos = qos_class_or_default({}, pod.kube_qos) if not pod.qos else pod.qos
-    qos = LSR if qos == LSE else qos
-    if not pod.is_known or qos not in CLASSES or not is_enabled(spec, CLASSES[qos], BLOCK):
-        return ""
-    return f"{ROOT}/{qos}"
+    qos = _class_of(pod.qos, pod.kube_qos, spec) if pod.is_known else ""
+    return f"{ROOT}/{qos}" if qos else ""
+
+
+def beginning_group(uid: str, qos: str, kube_qos: KubeQos, *, asks: bool, there: frozenset[str], spec: Spec) -> str:
+    """The name of the group that a container begins in; empty: the one of whoever starts it.
+
+    Args:
+        uid: of its pod.
+        qos: the class of the pod's label; empty: none.
+        kube_qos: Kubernetes' class.
+        asks: whether the pod asks for a group of its own, which counts once it is there.
+        there: the groups that are there, by name: the runtime refuses a container in any other.
+        spec: the node's specification.
+    """
+    own = f"{POD_PREFIX}{uid}"
+    group = own if asks and own in there else _class_of(qos, kube_qos, spec)
+    return group if group in there else ""
+
+
+def groups_of(found: Mapping[Ref, str]) -> frozenset[str]:
+    """The groups below the root that are there, by name, of what was read for a round."""
+    below = f"{ROOT}/"
+    return frozenset(
+        ref.group.removeprefix(below) for ref in found if ref.knob == TASKS and ref.group.startswith(below)
+    )
+
+
+def _class_of(qos: str, kube_qos: KubeQos, spec: Spec) -> str:
+    found = qos or qos_class_or_default({}, kube_qos)
+    found = LSR if found == LSE else found
+    return found if found in CLASSES and is_enabled(spec, CLASSES[found], BLOCK) else ""
 
 
 def _written(group: str, lines: Lines) -> Iterator[Wanted]:
@@ -97,11 +126,15 @@ def _written(group: str, lines: Lines) -> Iterator[Wanted]:
             yield Wanted(group, SCHEMATA, line.strip(), line.partition(":")[0])
 
 
-def _moved(snapshot: Snapshot, pod: Pod, group: str) -> Iterator[Wanted]:
-    inside = set(snapshot.found.get(Ref(group, TASKS), "").split())
+def _moved(snapshot: Snapshot, pod: Pod, group: str, inside: dict[str, set[str]]) -> Iterator[Wanted]:
+    """Threads that are not in their group yet. `inside` is filled with those of groups that somebody has asked for."""
     for place in _places(pod):
         threads = snapshot.found.get(Ref(place, THREADS), "").split()
-        missing = [each for each in threads if each not in inside]
+        if not threads:
+            continue
+        if group not in inside:
+            inside[group] = set(snapshot.found.get(Ref(group, TASKS), "").split())
+        missing = [each for each in threads if each not in inside[group]]
         if missing:
             yield Wanted(group, TASKS, "\n".join(missing), place)
 
@@ -142,4 +175,5 @@ CACHES: Final = Strategy(
         host_pid=True,
     ),
     reads=_reads,
+    reads_by_turns=True,
 )

@@ -39,4 +39,5 @@ COLD_MEMORY: Final = Strategy(
         files=(f"/sys/{FOLDER}",),
         mounts=(Mount(f"/sys/{FOLDER}", writes=True),),
     ),
+    is_steady=True,
 )

@@ -71,4 +71,5 @@ CORE_SCHEDULING: Final = Strategy(
         knobs=(CORE_COOKIE, CPU_IDLE, IDENTITY_ENABLED, SCHED_CORE), capabilities=("SYS_PTRACE",), host_pid=True
     ),
     reads=_reads,
+    is_steady=True,
 )

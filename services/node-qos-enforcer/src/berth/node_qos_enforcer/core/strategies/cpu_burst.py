@@ -60,11 +60,32 @@ class Busy(NamedTuple):
     pod_cores: Mapping[str, float]
 
 
+class Candidate(NamedTuple):
+    """A container that may burst: by which rules, its quota without burst, and the files that tell what it has used."""
+
+    container: Container
+    config: Mapping[str, Any]
+    policy: str
+    base_us: int
+    quota: Ref
+    stat: Ref
+    usage: Ref
+
+
+class Rules(NamedTuple):
+    """What follows from pods and specification alone, and what it was made of."""
+
+    basis: tuple[object, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+
+
 class Memory(NamedTuple):
-    """Counters by container id, and what was used in the last rounds."""
+    """Counters by container id, what was used in the last rounds, and what stands while the pods are the same."""
 
     counted: Mapping[str, Counted] = {}
     busy: tuple[Busy, ...] = ()
+    rules: Rules = Rules()
 
 
 def reads(snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
@@ -78,8 +99,33 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
     section = spec[BURST]
     busy = _busy(snapshot, memory)
     state = _state(busy, snapshot, int(section.get("sharePoolThresholdPercent", 50)))
-    wanted: list[Wanted] = []
+    rules = _rules(snapshot, section, memory.rules)
+    wanted: list[Wanted] = list(rules.wanted)
     counted: dict[str, Counted] = {}
+    for each in rules.candidates:
+        container = each.container
+        now = _counted(snapshot, each)
+        current_us = _quota(snapshot.found.get(each.quota, ""))
+        if now is None or current_us is None:
+            wanted.append(Wanted(container.group, QUOTA_BURST, KEEP))
+            continue
+        before = memory.counted.get(container.id)
+        is_allowed, now = _allowed(snapshot, container, each.config, before, now)
+        counted[container.id] = now
+        done = law.operation(each.policy, state, throttled=_throttled(before, now), is_allowed=is_allowed)
+        next_us = law.next_quota(done, each.base_us, current_us, each.config.get("cfsQuotaBurstPercent"))
+        if next_us > each.base_us:
+            wanted.append(Wanted(container.group, QUOTA_BURST, str(next_us)))
+    return Decided(tuple(wanted), Memory(counted, busy, rules), facts={"shared_cpus": state})
+
+
+def _rules(snapshot: Snapshot, section: Mapping[str, Any], before: Rules) -> Rules:
+    """What the kernel is to allow by itself, and whose quota may be raised."""
+    basis = (snapshot.pods, section, snapshot.node.facts.cpu_ratio)
+    if basis == before.basis:
+        return before
+    wanted: list[Wanted] = []
+    candidates: list[Candidate] = []
     bursts: dict[str, int] = {}
     for pod, container in _candidates(snapshot):
         config = law.merged(section, pod.annotations.get(law.ANNOTATION))
@@ -89,22 +135,11 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         if burst_us:
             bursts[pod.group] = bursts.get(pod.group, 0) + min(burst_us, base_us)
             wanted.append(Wanted(container.group, CPU_BURST, str(min(burst_us, base_us))))
-        if policy not in law.QUOTA_BURST:
-            continue
-        now = _counted(snapshot, container)
-        current_us = _quota(snapshot.found.get(Ref(container.group, CPU_QUOTA), ""))
-        if now is None or current_us is None:
-            wanted.append(Wanted(container.group, QUOTA_BURST, KEEP))
-            continue
-        before = memory.counted.get(container.id)
-        is_allowed, now = _allowed(snapshot, container, config, before, now)
-        counted[container.id] = now
-        done = law.operation(policy, state, throttled=_throttled(before, now), is_allowed=is_allowed)
-        next_us = law.next_quota(done, base_us, current_us, config.get("cfsQuotaBurstPercent"))
-        if next_us > base_us:
-            wanted.append(Wanted(container.group, QUOTA_BURST, str(next_us)))
+        if policy in law.QUOTA_BURST:
+            refs = (Ref(container.group, knob) for knob in (CPU_QUOTA, CPU_STAT, CPU_USAGE))
+            candidates.append(Candidate(container, config, policy, base_us, *refs))
     wanted += [Wanted(group, CPU_BURST, str(burst_us)) for group, burst_us in bursts.items()]
-    return Decided(tuple(wanted), Memory(counted, busy), facts={"shared_cpus": state})
+    return Rules(basis, tuple(candidates), tuple(wanted))
 
 
 def _candidates(snapshot: Snapshot) -> Iterable[tuple[Pod, Container]]:
@@ -144,11 +179,10 @@ def _state(busy: tuple[Busy, ...], snapshot: Snapshot, threshold_percent: int) -
     return law.node_state(node_cores, len(snapshot.node.processors) or None, threshold_percent, pods)
 
 
-def _counted(snapshot: Snapshot, container: Container) -> Counted | None:
+def _counted(snapshot: Snapshot, candidate: Candidate) -> Counted | None:
     """The counters of a container; None: they cannot be read."""
     version: Version = 2 if snapshot.node.version == 2 else 1
-    stat = snapshot.found.get(Ref(container.group, CPU_STAT))
-    usage = snapshot.found.get(Ref(container.group, CPU_USAGE))
+    stat, usage = snapshot.found.get(candidate.stat), snapshot.found.get(candidate.usage)
     if stat is None or usage is None:
         return None
     try:

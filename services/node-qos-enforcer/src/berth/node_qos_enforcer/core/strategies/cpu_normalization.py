@@ -31,5 +31,5 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
 
 
 CPU_NORMALIZATION: Final = Strategy(
-    "cpu-normalization", "enforce", decide, lambda _: True, needs=Needs(knobs=(CPU_QUOTA,))
+    "cpu-normalization", "enforce", decide, lambda _: True, needs=Needs(knobs=(CPU_QUOTA,)), is_steady=True
 )

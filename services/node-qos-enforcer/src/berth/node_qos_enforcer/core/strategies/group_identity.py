@@ -13,7 +13,15 @@ from berth.contracts.base import Problem
 from berth.contracts.names import CPU
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, qos_dir
 from berth.node_qos_enforcer.core.laws.cpu_values import SHARES_MIN, milli_to_shares
-from berth.node_qos_enforcer.core.laws.group_identity import LOWEST, POLICY, ClassRule, Rule, identity_of, rule_of
+from berth.node_qos_enforcer.core.laws.group_identity import (
+    LOWEST,
+    POLICY,
+    ClassRule,
+    Rule,
+    for_weights,
+    identity_of,
+    rule_of,
+)
 from berth.node_qos_enforcer.core.strategies.knobs import BVT, CPU_IDLE, CPU_SHARES, IDENTITY_ENABLED, SCHED_CORE
 from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, LS_CLASS, LSR_CLASS
 from berth.node_qos_enforcer.core.strategies.outside import applications_of
@@ -38,11 +46,12 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
     driver = snapshot.node.driver
     if driver is None:
         return Decided(skipped="no kubelet here")
-    rule = _rule(spec)
+    best_effort = qos_dir(driver, "BestEffort")
+    knows = Ref(best_effort, BVT) in snapshot.found or Ref(SYSCTL, IDENTITY_ENABLED) in snapshot.found
+    rule = _rule(spec) if knows else for_weights(_rule(spec))
     reports: list[Problem] = []
     identities = [(pod, _identity(rule, pod, reports)) for pod in snapshot.pods]
-    best_effort = qos_dir(driver, "BestEffort")
-    if Ref(best_effort, BVT) not in snapshot.found and Ref(SYSCTL, IDENTITY_ENABLED) not in snapshot.found:
+    if not knows:
         return Decided(tuple(_stood_in(rule, identities, best_effort)), reports=tuple(reports))
     wanted = [Wanted(SYSCTL, SCHED_CORE, "0")] if Ref(SYSCTL, SCHED_CORE) in snapshot.found else []
     if Ref(SYSCTL, IDENTITY_ENABLED) in snapshot.found:
@@ -110,4 +119,5 @@ GROUP_IDENTITY: Final = Strategy(
     _is_on,
     needs=Needs(knobs=(BVT, CPU_IDLE, CPU_SHARES, IDENTITY_ENABLED, SCHED_CORE)),
     reads=_reads,
+    is_steady=True,
 )

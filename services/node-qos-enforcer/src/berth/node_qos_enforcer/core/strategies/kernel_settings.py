@@ -66,4 +66,5 @@ KERNEL_SETTINGS: Final = Strategy(
         privileged=True,
     ),
     reads=_reads,
+    is_steady=True,
 )

@@ -99,4 +99,5 @@ NETWORK: Final = Strategy(
     needs=Needs(knobs=(NET_TREE, NET_CLASSES, CLASS_ID), capabilities=("NET_ADMIN",), host_pid=True, host_network=True),
     reads=_reads,
     memory={},
+    is_steady=True,
 )

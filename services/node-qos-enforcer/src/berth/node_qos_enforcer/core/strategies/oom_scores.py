@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_OOM_SCORE, ANNOTATION_OOM_SCORES, LABEL_LOW_OOM_SCORES, MEMORY
-from berth.node_qos_enforcer.core.laws.oom_scores import HIGHEST, LOWEST, score_of, score_of_kubelet
+from berth.contracts.names import ANNOTATION_OOM_SCORE, ANNOTATION_OOM_SCORES, MEMORY
+from berth.node_qos_enforcer.core.laws.oom_scores import allowed, score_of, score_of_kubelet
 from berth.node_qos_enforcer.core.strategies.knobs import OOM_SCORE, PROCESSES
 from berth.node_qos_enforcer.core.strategies.seam import (
     Container,
@@ -51,12 +51,7 @@ def allowed_score(pod: Pod, container: Container, memory_capacity: int) -> int |
     of_kubelet = score_of_kubelet(
         pod.kube_qos, memory_request=container.requests.get(MEMORY, 0), memory_capacity=memory_capacity
     )
-    if score < of_kubelet and not pod.may_lower_oom_scores:
-        return Problem(
-            field=f"containers[{container.name}].oom_score_adj",
-            message=f"{score} is below kubelet's {of_kubelet}: its namespace has no label {LABEL_LOW_OOM_SCORES}",
-        )
-    return min(max(score, LOWEST), HIGHEST)
+    return allowed(score, container.name, of_kubelet=of_kubelet, may_lower=pod.may_lower_oom_scores)
 
 
 def _written(snapshot: Snapshot, container: Container, score: int, memory: tuple[Wanted, ...]) -> Iterator[Wanted]:
@@ -95,5 +90,6 @@ OOM_SCORES: Final = Strategy(
     _is_on,
     needs=Needs(knobs=(OOM_SCORE,), capabilities=("SYS_RESOURCE",), host_pid=True),
     reads=_reads,
+    reads_by_turns=True,
     memory=(),
 )

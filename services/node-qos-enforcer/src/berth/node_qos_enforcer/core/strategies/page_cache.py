@@ -54,5 +54,10 @@ def _is_on(spec: Spec) -> bool:
 
 
 PAGE_CACHE: Final = Strategy(
-    "page-cache", "enforce", decide, _is_on, needs=Needs(knobs=(PAGE_CACHE_SIZE, PAGE_CACHE_ENABLE, PAGE_CACHE_SYNC))
+    "page-cache",
+    "enforce",
+    decide,
+    _is_on,
+    needs=Needs(knobs=(PAGE_CACHE_SIZE, PAGE_CACHE_ENABLE, PAGE_CACHE_SYNC)),
+    is_steady=True,
 )

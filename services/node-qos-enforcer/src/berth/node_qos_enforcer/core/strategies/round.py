@@ -26,9 +26,9 @@ class Standing(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a round came to."""
+    """What a round came to. `parts` are what each strategy wants, in their order; the same object says: as before."""
 
-    wanted: tuple[Wanted, ...]
+    parts: tuple[tuple[Wanted, ...], ...]
     undecided: frozenset[str]
     reports: tuple[Problem, ...]
     standings: tuple[Standing, ...]
@@ -45,36 +45,52 @@ class Round:
     installed: frozenset[Component] = frozenset({"enforce"})
     _memory: dict[str, Any] = field(default_factory=dict)
     _last: dict[str, tuple[Wanted, ...]] = field(default_factory=dict)
-    _steady: dict[str, Decided] = field(default_factory=dict)
+    _steady: dict[str, tuple[tuple[str | None, ...], Decided]] = field(default_factory=dict)
+    _reads: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     _basis: object = None
 
     def reads(self, snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
         """The files that are to be read for those that are on."""
+        self._see(snapshot, spec)
         for each in self.strategies:
             try:
                 if self._acts(each) and each.is_on(spec):
-                    yield from tuple(each.reads(snapshot, spec))
+                    yield from self._reads_of(each, snapshot, spec)
             except Exception:  # noqa: S112 - it is named as it decides
                 continue
 
-    def decide(self, snapshot: Snapshot, spec: Spec) -> Answer:
-        """Ask each."""
-        wanted: list[Wanted] = []
-        undecided: set[str] = set()
-        reports: list[Problem] = []
-        standings: list[Standing] = []
+    def _reads_of(self, strategy: Strategy, snapshot: Snapshot, spec: Spec) -> tuple[Ref, ...]:
+        if strategy.reads_by_turns:
+            return tuple(strategy.reads(snapshot, spec))
+        if strategy.name not in self._reads:
+            self._reads[strategy.name] = tuple(strategy.reads(snapshot, spec))
+        return self._reads[strategy.name]
+
+    def _see(self, snapshot: Snapshot, spec: Spec) -> None:
+        """Ask everybody anew when what steady ones decide by has changed."""
         node = snapshot.node
-        basis = (spec, snapshot.pods, node.driver, node.version, node.capacity, node.allocatable, node.facts)
+        basis = (spec, snapshot.pods, node.driver, node.version, node.capacity, node.allocatable, node.facts, node.cpu)
         if basis != self._basis:
             self._basis = basis
             self._steady.clear()
+            self._reads.clear()
+
+    def decide(self, snapshot: Snapshot, spec: Spec) -> Answer:
+        """Ask each."""
+        parts: list[tuple[Wanted, ...]] = []
+        undecided: set[str] = set()
+        reports: list[Problem] = []
+        standings: list[Standing] = []
+        self._see(snapshot, spec)
         for each in self.strategies:
             if (is_on := _is_on(each, spec)) is False:
                 self._memory.pop(each.name, None)
                 self._last[each.name] = ()
+                parts.append(())
                 standings.append(Standing(each.name, False))
                 continue
             if not self._acts(each):
+                parts.append(())
                 standings.append(Standing(each.name, True, NOT_INSTALLED.format(each.component)))
                 continue
             decided = self._ask(each, snapshot, spec) if is_on is True else is_on
@@ -83,25 +99,29 @@ class Round:
             if each.name not in self._last:
                 undecided |= {knob.partition("/")[0] for knob in each.needs.knobs}
             now = self._last.get(each.name, ())
-            wanted += now
+            parts.append(now)
             reports += decided.reports
             standings.append(Standing(each.name, True, decided.skipped, len(now), decided.facts))
-        return Answer(tuple(wanted), frozenset(undecided), tuple(reports), tuple(standings))
+        return Answer(tuple(parts), frozenset(undecided), tuple(reports), tuple(standings))
 
     def _acts(self, strategy: Strategy) -> bool:
         return strategy.component in self.installed
 
     def _ask(self, strategy: Strategy, snapshot: Snapshot, spec: Spec) -> Decided:
-        if strategy.name in self._steady:
-            return self._steady[strategy.name]
         memory = self._memory.get(strategy.name, strategy.memory)
         try:
-            decided = strategy.decide(snapshot, spec, memory)
+            if not strategy.is_steady:
+                decided = strategy.decide(snapshot, spec, memory)
+            else:
+                texts = tuple([snapshot.found.get(ref) for ref in self._reads_of(strategy, snapshot, spec)])
+                known = self._steady.get(strategy.name)
+                if known is not None and known[0] == texts:
+                    return known[1]
+                decided = strategy.decide(snapshot, spec, memory)
+                self._steady[strategy.name] = (texts, decided)
         except Exception as error:
             return _failed(strategy, error)
         self._memory[strategy.name] = decided.memory
-        if strategy.is_steady:
-            self._steady[strategy.name] = decided
         return decided
 
 

@@ -208,8 +208,9 @@ def _reads_nothing(snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
 class Strategy(NamedTuple):
     """A law and what it needs. `is_on` says whether the specification asks for it; one that is off wants nothing.
 
-    `reads` names files whose contents it decides by. `memory` is what it remembers at first. `is_steady`: it decides by
-    the pods, the node and the specification, not by use, time or files, so that it is asked when one of those changes.
+    `reads` names files whose contents it decides by; `reads_by_turns`: which ones, follows from the time as well.
+    `memory` is what it remembers at first. `is_steady`: it decides by the pods, the node, the specification and the
+    files that it reads, not by use or time, so that it is asked when one of those changes.
     """
 
     name: str
@@ -220,3 +221,4 @@ class Strategy(NamedTuple):
     reads: Callable[[Snapshot, Spec], Iterable[Ref]] = _reads_nothing
     memory: Any = None
     is_steady: bool = False
+    reads_by_turns: bool = False

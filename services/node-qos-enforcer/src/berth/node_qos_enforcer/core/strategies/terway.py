@@ -63,4 +63,5 @@ TERWAY_QOS: Final = Strategy(
     decide,
     _is_on,
     needs=Needs(knobs=(TERWAY_NODE, TERWAY_PODS), files=(f"/{FOLDER}",), mounts=(Mount(f"/{FOLDER}", writes=True),)),
+    is_steady=True,
 )

@@ -1,0 +1,88 @@
+"""A table of prices: what a share of a card is worth, where GPUs are scarce, and how full nodes should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from berth.placement_solver.core.prices.workload import Workload
+from berth.placement_solver.core.seams import Floats
+
+WHOLE: Final = 100
+"""Percent of a card."""
+
+SHARE_PRICES: Final = (
+    (16, 0.0),
+    (22, 1 / 6),
+    (29, 0.25),
+    (39, 1 / 3),
+    (45, 5 / 12),
+    (50, 0.5),
+    (57, 7 / 12),
+    (66, 2 / 3),
+    (100, 1.0),
+)
+"""What a share of at most so many percent of a card is worth, as a part of the card: what it denies to others. They are
+the duals of a linear program over share sizes, and come out alike for all published mixes."""
+
+KNOWN_FROM: Final = 300
+"""Arrivals from which on the workload is known well enough to go by."""
+RARE: Final = 0.002
+"""A size that fewer shares of a card have does not count: nobody keeps room for it."""
+STEPS: Final = 4
+"""Grain of `turning_over`, so that noise makes no new prices."""
+TURNS_OVER: Final = 0.5
+"""So many that leave for each that comes: the cluster is full, and what comes takes the room of what leaves."""
+
+
+class Prices(NamedTuple):
+    """What holds for all classes.
+
+    `shares` are sizes of shares in percent of a card, ascending, and what each is worth as a part of the card. Empty:
+    the sizes that arrive are not known, and the smallest of each range of `SHARE_PRICES` stands for it.
+    `turning_over` is 0 while pods only come, and 1 where as many leave.
+    """
+
+    shares: tuple[tuple[int, float], ...] = ()
+    turning_over: float = 0.0
+
+
+UNKNOWN: Final = Prices()
+
+
+def price_of_share(percent: int) -> float:
+    """What a share of this size is worth by `SHARE_PRICES`."""
+    return next(price for upto, price in SHARE_PRICES if percent <= upto)
+
+
+def prices_of(workload: Workload, before: Prices = UNKNOWN) -> Prices:
+    """The prices for what arrives. Those of `before` stay as long as little has changed."""
+    if workload.arrivals < KNOWN_FROM:
+        return before
+    by_size: dict[int, float] = {}
+    for cls, part in workload.classes():
+        if cls.price is not None and cls.price.share:
+            by_size[cls.price.share] = by_size.get(cls.price.share, 0.0) + part
+    least = RARE * sum(by_size.values())
+    # A size stays until it is twice as rare.
+    known = {size for size, _ in before.shares}
+    sizes = sorted(size for size, part in by_size.items() if part > (least / 2 if size in known else least))
+    turning = min(1.0, workload.turnover / TURNS_OVER)
+    if abs(turning - before.turning_over) * STEPS < 1.0 and 0.0 < turning < 1.0:
+        turning = before.turning_over
+    return Prices(tuple((size, price_of_share(size)) for size in sizes), round(turning * STEPS) / STEPS)
+
+
+def worth_by_free(prices: Prices) -> Floats:
+    """The most that can be earned from a card with g percent free, for g from 0 to 100 (an unbounded knapsack)."""
+    shares: Iterable[tuple[int, float]] = prices.shares
+    if not prices.shares:
+        bounds = [0, *(upto for upto, _ in SHARE_PRICES)]
+        shares = [(bound + 1, price) for bound, (_, price) in zip(bounds, SHARE_PRICES, strict=False)]
+    best = np.zeros(WHOLE + 1)
+    offers = [*shares, (WHOLE, 1.0)]
+    for free in range(1, WHOLE + 1):
+        best[free] = max([best[free - 1], *(price + best[free - size] for size, price in offers if size <= free)])
+    return best

@@ -1,0 +1,157 @@
+"""Prices follow what arrives: sizes of shares, turnover, nodes that some are bound to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from berth.placement_solver.cluster_view.waiting import PRICED_EVERY
+from berth.placement_solver.core.prices.scarcity import scarcity_of
+from berth.placement_solver.core.prices.table import KNOWN_FROM, UNKNOWN, Prices, prices_of, worth_by_free
+from berth.placement_solver.core.prices.workload import Workload
+from berth.testing.builders import GI, PodBuilder, gpu_slots, pod
+
+
+def classes(run: Any, *builders: PodBuilder) -> list[Any]:
+    """Of each its class, priced."""
+    run.pods(builders)
+    units, _ = run.cluster.batch(len(builders))
+    found = [candidate.cls for unit in units for candidate in unit.candidates]
+    for cls in found:
+        run.cluster.solver.costs.of(cls)
+    return found
+
+
+@pytest.fixture
+def run(solving: Any) -> Any:
+    """Three nodes with GPUs of two models, and one without."""
+    run = solving()
+    for index, model in enumerate(("T4", "A100", "A100")):
+        run.node(f"n{index}", cpu=64_000, labels={"model": model})
+        run.devices(f"n{index}", gpu_slots(4))
+    run.node("plain")
+    return run
+
+
+def test_few_arrivals_change_nothing(run: Any) -> None:
+    (share,) = classes(run, pod("a").share(30))
+    workload = Workload()
+    for _ in range(KNOWN_FROM - 1):
+        workload.came(share)
+    assert prices_of(workload) == UNKNOWN
+
+
+def test_a_card_is_worth_what_the_sizes_that_arrive_can_make_of_it(run: Any) -> None:
+    third, more = classes(run, pod("a").share(30), pod("b").share(65))
+    workload = Workload()
+    for _ in range(KNOWN_FROM):
+        workload.came(third)
+        workload.came(more)
+    prices = prices_of(workload)
+    assert [size for size, _ in prices.shares] == [30, 65]
+    worth = worth_by_free(prices)
+    # By the smallest size of each range, 67 percent would count as a whole card; nobody who comes can use more of it
+    # than two shares of 30.
+    assert worth_by_free(UNKNOWN)[67] == pytest.approx(1.0)
+    assert worth[67] == pytest.approx(2 / 3)
+    assert worth[29] == 0.0
+    assert worth[100] == pytest.approx(1.0)
+
+
+def test_sizes_that_come_no_more_are_forgotten(run: Any) -> None:
+    thirty, seventy = classes(run, pod("a").share(30), pod("b").share(70))
+    workload = Workload()
+    for _ in range(KNOWN_FROM):
+        workload.came(thirty)
+    before = prices_of(workload)
+    for _ in range(40_000):
+        workload.came(seventy)
+    after = prices_of(workload, before)
+    assert [size for size, _ in before.shares] == [30]
+    assert [size for size, _ in after.shares] == [70]
+
+
+def test_who_has_no_gpu_does_not_count(run: Any) -> None:
+    (plain,) = classes(run, pod("a").requests(cpu=100, memory=GI))
+    workload = Workload()
+    workload.came(plain)
+    assert workload.arrivals == 0
+
+
+def test_as_many_leave_as_come(run: Any) -> None:
+    (share,) = classes(run, pod("a").share(30))
+    workload = Workload()
+    for _ in range(KNOWN_FROM):
+        workload.came(share)
+    assert prices_of(workload).turning_over == 0.0
+    for _ in range(4000):
+        workload.came(share)
+        workload.left()
+    assert prices_of(workload).turning_over == 1.0
+
+
+def test_nodes_that_some_are_bound_to_are_scarce(run: Any) -> None:
+    bound, free = classes(run, pod("a").gpus(1).only_on("model", "T4"), pod("b").gpus(1))
+    workload = Workload()
+    for _ in range(10):
+        workload.came(bound)
+        workload.came(free)
+        workload.came(free)
+    costs = run.cluster.solver.costs
+    scarcity = scarcity_of(workload, run.cluster.nodes, costs.suitable)
+    # A third of what asks for all 12 GPUs has to go to 4 of them.
+    assert scarcity.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0], rel=0.01)
+    before = costs.of(free).copy()
+    costs.use(UNKNOWN, scarcity)
+    grown = costs.of(free)[:3] - before[:3]
+    assert grown[0] > 1.0
+    assert np.abs(grown[1:]).max() < 1e-9
+
+
+def test_nobody_is_bound(run: Any) -> None:
+    (free,) = classes(run, pod("a").gpus(1))
+    workload = Workload()
+    workload.came(free)
+    assert scarcity_of(workload, run.cluster.nodes, run.cluster.solver.costs.suitable).size == 0
+
+
+def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
+    number = max(PRICED_EVERY, KNOWN_FROM) + PRICED_EVERY
+    for start in range(0, number, 50):
+        run.pods([pod(f"p{start + index}").share(35) for index in range(50)])
+        while run.cluster.queue.has_ready(run.cluster.now):
+            units, _ = run.cluster.batch(50)
+            for unit in units:
+                run.cluster.solver.costs.of(unit.candidates[0].cls)
+    run.cluster.batch(1)
+    assert run.cluster.solver.costs.basis.prices == Prices(((35, 1 / 3),), 0.0)
+
+
+def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
+    workload = run.cluster.workload
+    run.pod(pod("a").gpus(1).set(node="n0", phase="Running"))
+    run.pod(pod("b").gpus(1))
+    run.pod(pod("c").requests(cpu=1).set(node="n0", phase="Running"))
+    run.cluster.batch(1)
+    assert workload.turnover == 0.0
+    run.delete_pod("b")
+    run.delete_pod("c")
+    assert workload.turnover == 0.0
+    run.pod(pod("a").gpus(1).set(node="n0", phase="Succeeded"))
+    assert workload.turnover == pytest.approx(1.0, rel=0.01)
+    run.delete_pod("a")
+    assert workload.turnover == pytest.approx(1.0, rel=0.01)
+
+
+def test_many_classes_are_kept_within_bounds() -> None:
+    class Asked:
+        want = object()
+        price = None
+
+    workload = Workload()
+    for _ in range(5000):
+        workload.came(Asked())  # type: ignore[arg-type]
+    assert len(list(workload.classes())) <= 1024
+    assert sum(part for _, part in workload.classes()) == pytest.approx(1.0)

@@ -1,0 +1,1 @@
+"""yarn-operator against Hadoop's own ResourceManagers and NodeManager (`make e2e-yarn`)."""
