@@ -70,7 +70,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "lending": ("lent",),
     "admission": ("profiled",),
     "pressure": ("pressed",),
-    "yarn": ("yarn", "yarn away"),
+    "yarn": ("divided", "yarn away"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

@@ -128,7 +128,7 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
-YARN: Final = replace(
+DIVIDED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=80),
     cluster=dividing.cluster,
@@ -151,7 +151,7 @@ YARN: Final = replace(
 )
 """Kubernetes and YARN fill what nodes lend, at once, and one does not hear of the other at once."""
 YARN_AWAY: Final = replace(
-    YARN,
+    DIVIDED,
     end_s=45.0,
     whole_s=50.0,
     size=Size(nodes=3, singles=30),
