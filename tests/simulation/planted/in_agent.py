@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from berth.node_qos_enforcer.executor.applying X
+from berth.node_qos_enforcer.executor.due import Due
 
 
 def held_once() -> AbstractContextManager[object]:
