@@ -60,6 +60,7 @@ def _patch(component: Component, strategies: list[Strategy]) -> str:
         "# Written by tools/agent_components.py from the registry of strategies. What the node agent needs for",
         f"# {names},",
         "# and nothing else: the rest stays as the base says.",
+        *_tools(strategies),
         "apiVersion: apps/v1",
         "kind: DaemonSet",
         "metadata:",
@@ -83,6 +84,14 @@ def _patch(component: Component, strategies: list[Strategy]) -> str:
     lines += ["      containers:", "        - name: node-qos-enforcer", *_container(component, strategies)]
     volumes = list(_volumes(component, strategies))
     return "\n".join([*lines, *(["      volumes:", *volumes] if volumes else [])]) + "\n"
+
+
+def _tools(strategies: list[Strategy]) -> Iterable[str]:
+    """Which programs the image has to have, and which image has them."""
+    called = [f"{', '.join(each.needs.tools)} ({each.name})" for each in strategies if each.needs.tools]
+    if called:
+        yield f"# Programs of the image: {'; '.join(called)}. The image node-qos-enforcer-tools has them"
+        yield "# (tools/images/with_tools.Dockerfile): name it in your overlay's `images`."
 
 
 def _pod(component: Component, strategies: list[Strategy]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What who may write pods can claim in annotations: cards, a plan, a quota, a Reservation, batch amounts, profiles."""
+"""What somebody who may write pods can claim: cards, a plan, a quota, a Reservation, batch resources, profiles."""
 
 from __future__ import annotations
 

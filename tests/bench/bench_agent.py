@@ -5,7 +5,7 @@ strategy switched on. Compared within one run, taken in turns, are whole rounds,
 rounds of a node whose strategies are off. Counters of every group move between rounds, which is not counted.
 
 With `--seconds` the agent also runs as a process of its own, as it does on a node (bus, container runtime, all
-reports), and the CPU that it takes and its memory are read from /proc; meanwhile containers are created.
+reports), and the CPU that it takes and its memory are read from /proc; then containers are created.
 
 Prints medians and ratios; asserts nothing.
 
@@ -36,10 +36,12 @@ from berth.node_qos_enforcer.core.peaks.reclaimable import Rule
 from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
 from berth.node_qos_enforcer.core.strategies.round import Round
 from berth.node_qos_enforcer.disk_reading import DiskReader
+from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import Enforcer
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
 from berth.node_qos_enforcer.predicting import Predicting
@@ -87,6 +89,7 @@ class Agent:
             Meter(NODE, max_gap_s=5.0),
             known,
             strategies=Round(STRATEGIES, COMPONENTS),
+            doers=doers_of(DiskTree(node.cgroup), trees["sys"], str(folder / "journal"), "b", InterferenceFigures()),
             disks=DiskReader(node.root / "sys", node.tools),
             predicting=Predicting(NODE, str(folder / "peaks"), Rule(86_400.0)),
         )
@@ -158,9 +161,10 @@ async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
             await peer.ready([node.listed()])
             await _wait(node, seconds=10 + pods / 20)
             before, at = _cpu_s(agent.pid), time.monotonic()
-            spent = await _create(node, peer, seconds)
+            await _wait(node, seconds)
             used = (_cpu_s(agent.pid) - before) / (time.monotonic() - at)
             print(f"a process, {seconds} s: {used * 100:.2f} % of a core, {_memory_mib(agent.pid):.0f} MiB")
+            spent = await _create(node, peer, seconds)
             print(f"  a container waits {spent[len(spent) // 2]:.1f} ms, p99 {spent[int(len(spent) * 0.99)]:.1f}")
         finally:
             agent.terminate()

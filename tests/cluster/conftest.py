@@ -21,7 +21,7 @@ PARTS += ("containerd", "coredns")
 REPORT = "BERTH_CLUSTER_REPORT"
 """The document that the report of a run that went well is written into."""
 ACTS = "BERTH_CLUSTER_ACTS"
-"""Names of acts, where not all of them are to run: of these the report has figures alone."""
+"""Names of acts, where not all of them are to run: the report has a place of its own for what they show."""
 LOGS = "BERTH_CLUSTER_LOGS"
 """A folder for the logs of kubelet, containerd and the others when a run fails."""
 

@@ -18,7 +18,7 @@ from tests.cluster.cluster import MANIFESTS, Cluster
 from tests.cluster.inside import AGENT
 from tests.cluster.inside import OVERLAY as INSIDE
 from tests.cluster.installing import NODES, until_ready
-from tests.cluster.lending import lendable
+from tests.cluster.lending import ASKED_MIB, ASKED_MILLI, amounts_of, lendable
 from tests.cluster.listening import Outside
 from tests.cluster.placing import HOME, done
 from tests.cluster.pods import BATCH, configure, create, run
@@ -28,13 +28,12 @@ from tests.e2e.container_runtime import processes_with
 from berth.contracts import names
 
 OVERLAY = MANIFESTS / "holding"
-BATCH_MILLI, BATCH_MIB = 100, 32
-BATCH_AMOUNTS = {names.BATCH_CPU: str(BATCH_MILLI), names.BATCH_MEMORY: f"{BATCH_MIB}Mi"}
 LIMIT_MILLI = 200
 SERVICE_AMOUNTS = {"cpu": f"{LIMIT_MILLI}m", "memory": "32Mi"}
 DISK_BPS = 4 << 20
 WATCH_S = 4.0
 BANDWIDTH_MBIT = 1000
+MBIT = {"": 1e-6, "K": 1e-3, "M": 1, "G": 1000}
 LEVELS = {"ls": (400, 800), "be": (100, 300)}
 """Mbit a second that a class has in any case, and at most."""
 
@@ -71,7 +70,7 @@ def hold(cluster: Cluster, outside: Outside) -> None:
     folder = cluster.space.home / "data"
     folder.mkdir()
     folder.chmod(0o777)
-    amounts = BATCH_AMOUNTS if lendable(cluster) else {}
+    amounts = amounts_of(lendable(cluster))
     batch = run(cluster, "limited", "write", "/data/file", **_batch(amounts), folder=str(folder))
     service = run(cluster, "service", "burn", "1", requests=SERVICE_AMOUNTS, limits=SERVICE_AMOUNTS)
     if amounts:
@@ -83,7 +82,8 @@ def hold(cluster: Cluster, outside: Outside) -> None:
     done(cluster, "limited", "service", "late")
     configure(cluster, colocation=None, cpu_burst=None, resource_qos=None, system=None)
     cluster.until(lambda: "htb" not in _qdisc(cluster), "the tree of the device to be gone")
-    cluster.report.step("strategies taken away: the device has no tree, as before")
+    cluster.until(lambda: not _disk_limit(_number()), "the best-effort group to have no limit of the disk")
+    cluster.report.step("strategies taken away: neither tree nor limit of the disk, as before")
     cluster.kubectl("apply", "--server-side", "-k", str(INSIDE))
     until_ready(cluster)
 
@@ -111,12 +111,14 @@ def _begun(cluster: Cluster, batch: dict[str, Any]) -> None:
     """What the runtime created the container with: that is the plugin's doing, before the agent wrote anything."""
     info = json.loads(cluster.node.ctr("containers", "info", _container(batch)))
     limits = info["Spec"]["linux"]["resources"]
-    assert limits["cpu"]["quota"] == BATCH_MILLI * 100, limits
-    assert limits["cpu"]["shares"] == BATCH_MILLI * 1024 // 1000, limits
-    assert limits["memory"]["limit"] == BATCH_MIB << 20, limits
+    if _limit(batch, names.BATCH_CPU):
+        assert limits["cpu"]["quota"] == ASKED_MILLI * 100, limits
+        assert limits["cpu"]["shares"] == ASKED_MILLI * 1024 // 1000, limits
+    assert limits["memory"]["limit"] == ASKED_MIB << 20, limits
     cluster.report.step(
-        f"batch pod of {BATCH_MILLI}m and {BATCH_MIB} MiB: containerd created its container with quota "
-        f"{limits['cpu']['quota']}, shares {limits['cpu']['shares']} and memory {limits['memory']['limit']}"
+        f"batch pod of {_limit(batch, names.BATCH_CPU) or 'no'} batch CPU and {ASKED_MIB} MiB: containerd created its "
+        f"container with quota {limits['cpu'].get('quota')}, shares {limits['cpu'].get('shares')} and memory "
+        f"{limits['memory']['limit']}"
     )
 
 
@@ -133,26 +135,30 @@ def _values(pod: dict[str, Any]) -> list[tuple[str, Value]]:
             f"{LIMIT_MILLI * 100} us",
         )
         return [(group, burst)]
-    if not pod["spec"]["containers"][0]["resources"].get("limits"):
-        return []
     quota = Value(
         "quota",
         "cpu",
         "cpu.cfs_quota_us",
         "cpu.max",
-        lambda text: text.split()[0] == str(BATCH_MILLI * 100),
-        f"{BATCH_MILLI * 100} us",
+        lambda text: text.split()[0] == str(ASKED_MILLI * 100),
+        f"{ASKED_MILLI * 100} us",
     )
     memory = Value(
         "memory",
         "memory",
         "memory.limit_in_bytes",
         "memory.max",
-        lambda text: text == str(BATCH_MIB << 20),
-        f"{BATCH_MIB << 20} bytes",
+        lambda text: text == str(ASKED_MIB << 20),
+        f"{ASKED_MIB << 20} bytes",
     )
     pod_group = group.rpartition("/")[0]
-    return [(each, value) for each in (group, pod_group) for value in (quota, memory)]
+    wanted = [value for name, value in ((names.BATCH_CPU, quota), (names.BATCH_MEMORY, memory)) if _limit(pod, name)]
+    return [(each, value) for each in (group, pod_group) for value in wanted]
+
+
+def _limit(pod: dict[str, Any], name: str) -> str:
+    """What a pod's container may use at most, of this; nothing: it does not say."""
+    return str(pod["spec"]["containers"][0]["resources"].get("limits", {}).get(name, ""))
 
 
 def _right(cluster: Cluster, *pods: dict[str, Any], again: str = "") -> None:
@@ -232,8 +238,8 @@ def _disk(cluster: Cluster, batch: dict[str, Any]) -> None:
     )
 
 
-def _disk_limit(number: str) -> int:
-    text = groups.value(groups.BEST_EFFORT, "blkio", "blkio.throttle.write_bps_device", "io.max") or ""
+def _disk_limit(number: str, group: str = groups.BEST_EFFORT) -> int:
+    text = groups.value(group, "blkio", "blkio.throttle.write_bps_device", "io.max") or ""
     line = next((each for each in text.splitlines() if each.startswith(f"{number} ")), "")
     found = re.search(r"wbps=(\d+)", line) if groups.VERSION_2 else re.search(r" (\d+)$", line)
     return int(found[1]) if found else 0
@@ -269,14 +275,11 @@ def _network(cluster: Cluster, *pods: dict[str, Any]) -> None:
     cluster.report.step(f"tc class show: {told}; nft puts the batch pod's address into 1:4, the service's into 1:3")
 
 
-def _classes_there(cluster: Cluster) -> dict[str, tuple[int, int]]:
+def _classes_there(cluster: Cluster) -> dict[str, tuple[float, float]]:
     """Rate and ceiling of each class, Mbit a second."""
-    shown = cluster.space.run("tc", "-j", "class", "show", "dev", "uplink")
-    return {
-        each["handle"]: (each["rate"] * 8 // 10**6, each["ceil"] * 8 // 10**6)
-        for each in json.loads(shown or "[]")
-        if each.get("class") == "htb" and "rate" in each
-    }
+    shown = cluster.space.run("tc", "class", "show", "dev", "uplink")
+    found = re.findall(r"^class htb (\S+) .*\brate (\d+)(K|M|G)?bit ceil (\d+)(K|M|G)?bit", shown, re.MULTILINE)
+    return {name: (int(rate) * MBIT[unit], int(most) * MBIT[of]) for name, rate, unit, most, of in found}
 
 
 def _are_marked(cluster: Cluster, *pods: dict[str, Any]) -> bool:
@@ -313,6 +316,9 @@ def _amid(cluster: Cluster, batch: dict[str, Any], service: dict[str, Any], amou
     _right(
         cluster, batch, service, late, again="containerd and both containers killed, the agent deleted, a pod created: "
     )
+    if not groups.VERSION_2:  # where each group of processes has it for itself
+        number = _number()
+        cluster.until(lambda: _disk_limit(number, _group(_now(cluster, batch))) == DISK_BPS, "its limit of the disk")
     assert _disk_limit(_number()) == DISK_BPS
     cluster.until(
         lambda: _are_marked(cluster, *(_now(cluster, pod) for pod in (batch, service, late))), "their addresses again"

@@ -19,7 +19,7 @@ from berth.resources.quantity import parse_milli
 
 ASKED_MILLI, ASKED_MIB = 100, 64
 COLOCATION = {"enable": True, "cpuReclaimThresholdPercent": 100, "memoryReclaimThresholdPercent": 90}
-OFFER_S = 60.0
+OFFER_S = 30.0
 """An offer rises after two reports."""
 BATCH_AMOUNTS = {names.BATCH_CPU: str(ASKED_MILLI), names.BATCH_MEMORY: f"{ASKED_MIB}Mi"}
 
@@ -36,17 +36,19 @@ def lend(cluster: Cluster, outside: Outside) -> None:
     create(cluster, "native", requests={"cpu": f"{ASKED_MILLI}m", "memory": f"{ASKED_MIB}Mi"})
     told = cluster.until(lambda: refusal(cluster, "app=native"), "the native pod to be refused")
     assert "Insufficient cpu" in told, told
-    batch = run(cluster, "lent", "burn", "1", labels=BATCH, requests=BATCH_AMOUNTS, limits=BATCH_AMOUNTS)
+    amounts = amounts_of(offered)
+    batch = run(cluster, "lent", "burn", "1", labels=BATCH, requests=amounts, limits=amounts)
     placed_by_berth([batch])
     outside.until_bound([batch])
     assert batch["status"]["qosClass"] == "BestEffort"
     (asked,) = json.loads(note(batch, names.ANNOTATION_EXTENDED_RESOURCE_SPEC))["containers"].values()
-    assert asked["requests"][names.BATCH_CPU] == str(ASKED_MILLI)
+    assert set(asked["requests"]) == set(amounts)
     assert refusal(cluster, "app=native"), "the native pod was placed"
     used = groups.watched(groups.pod_group(batch["metadata"]["uid"], "besteffort"), 3.0)
     cluster.report.step(
         f"requests take all {cpu}m CPU and {memory >> 20} MiB that were left: a native pod waits, "
-        f"`{told.split(' preemption')[0]}`; a batch pod is placed, and uses {used.cores:.2f} cores"
+        f"`{told.split(' preemption')[0]}`; a batch pod that asks for {', '.join(amounts)} is placed, and "
+        f"uses {used.cores:.2f} cores"
     )
     done(cluster, "full", "native", "lent")
     configure(cluster, colocation=None)
@@ -54,7 +56,7 @@ def lend(cluster: Cluster, outside: Outside) -> None:
 
 
 def lendable(cluster: Cluster) -> tuple[int, int] | None:
-    """Have the node lend: milli-cores and bytes of batch resources; None, which is said, where it lends nothing."""
+    """Have the node lend: milli-cores and bytes of batch resources; None, and it is said, where nothing is left."""
     configure(cluster, colocation=COLOCATION)
     deadline_s = time.monotonic() + OFFER_S
     while (found := _offered(cluster)) is None and time.monotonic() < deadline_s:
@@ -68,9 +70,17 @@ def lendable(cluster: Cluster) -> tuple[int, int] | None:
     return found
 
 
+def amounts_of(offered: tuple[int, int] | None) -> dict[str, str]:
+    """What a batch pod asks for: of both where there is both, of memory where other work has all CPUs."""
+    found = dict(BATCH_AMOUNTS) if offered else {}
+    if offered and offered[0] < ASKED_MILLI:
+        del found[names.BATCH_CPU]
+    return found
+
+
 def _offered(cluster: Cluster) -> tuple[int, int] | None:
-    """Milli-cores and bytes of batch resources, once they are enough."""
+    """Milli-cores and bytes of batch resources, once there is memory enough."""
     there = cluster.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"]
     cpu = parse_milli(there.get(names.BATCH_CPU, "0")) // 1000
     memory = parse_milli(there.get(names.BATCH_MEMORY, "0")) // 1000
-    return (cpu, memory) if cpu >= ASKED_MILLI and memory >= ASKED_MIB << 20 else None
+    return (cpu, memory) if memory >= ASKED_MIB << 20 else None

@@ -10,7 +10,9 @@ from pathlib import Path
 
 BEGIN, END = "<!-- begin: written by the run -->", "<!-- end -->"
 MEASURED = "<!-- begin: measured by a run -->"
-"""Where figures stand that a run of their own has measured."""
+"""Where stands what a run of some acts has shown."""
+BEFORE_ACTS = 2
+"""Sections: the cluster, and Berth on it."""
 
 
 class Report:
@@ -67,12 +69,12 @@ class Report:
             lines += self._tables.get(title, [])
         return "\n".join(lines) + "\n"
 
-    def figures(self) -> str:
-        """The generated part of a run that measured: what was measured, and nothing else."""
+    def chosen(self) -> str:
+        """The generated part of a run of some acts: what they have shown, without how they came about."""
         lines = [f"Run of {self.date} on {machine()}."]
-        for title, table in self._tables.items():
-            steps = next(steps for name, steps in self._sections if name == title)
-            lines += ["", *(f"{step.split(' | ', 2)[2].removesuffix(' |')}." for step in steps), *table]
+        for title, steps in self._sections[BEFORE_ACTS:]:
+            lines += ["", f"### {title}", "", *(f"- {step.split(' | ', 2)[2].removesuffix(' |')}" for step in steps)]
+            lines += self._tables.get(title, [])
         return "\n".join(lines) + "\n"
 
     def write(self, path: Path, begin: str = BEGIN) -> None:
@@ -82,7 +84,7 @@ class Report:
         _, end, after = rest.partition(END)
         if not found or not end:
             raise ValueError(f"{path} has no lines {begin} and {END}")
-        written = self.document() if begin == BEGIN else self.figures()
+        written = self.document() if begin == BEGIN else self.chosen()
         path.write_text(f"{before}{begin}\n{written}{END}{after}")
 
 

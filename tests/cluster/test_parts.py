@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.cluster import requirements
 from tests.cluster.images import of_binary
-from tests.cluster.report import BEGIN, END, Report
+from tests.cluster.latencies import counted, median, percentile_us
+from tests.cluster.report import BEGIN, END, MEASURED, Report
 
 DOCUMENT = Path(__file__).parents[2] / "docs/real-node.md"
 
@@ -47,9 +48,40 @@ def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
     assert "old" not in text
 
 
+def test_a_report_of_some_acts_has_a_place_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "document.md"
+    path.write_text(f"{MEASURED}\nold\n{END}\n{BEGIN}\nkept\n{END}\n")
+    report = Report()
+    for title in ("The cluster", "Installed", "An act"):
+        report.section(title)
+        report.step("something was reached")
+    report.table(["", "ms"], [["alone", "1.5"]])
+    report.write(path, MEASURED)
+    text = path.read_text()
+    assert "- something was reached\n\n|  | ms |\n| --- | --- |\n| alone | 1.5 |\n" in text
+    assert "kept" in text
+    assert not [word for word in ("old", "Installed") if word in text]
+
+
+def test_latencies_are_counted_within_a_while(tmp_path: Path) -> None:
+    path = tmp_path / "seconds"
+    seconds = [
+        {"at": 10.5, "counts": {"1": 7}},
+        {"at": 12, "counts": {"1": 98, "9": 2}},
+        {"at": 13, "counts": {"2": 1}},
+    ]
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in seconds) + '{"at": 13')
+    counts = counted(path, 10, 12)
+    assert counts == {1: 98, 9: 2}
+    assert (percentile_us(counts, 50), percentile_us(counts, 99)) == (40, 200)
+    assert median([3, 1, 2]) == 2
+
+
 def test_the_document_has_a_place_for_the_report() -> None:
     text = DOCUMENT.read_text()
-    assert text.index(BEGIN) < text.index(END)
+    for begin in (MEASURED, BEGIN):
+        assert "begin:" not in text.partition(begin)[2].partition(END)[0]
+        assert END in text.partition(begin)[2]
     path = DOCUMENT.with_name("architecture.md")
     with pytest.raises(ValueError, match="has no lines"):
         Report().write(path)

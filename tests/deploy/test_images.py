@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tests.deploy import engine
 
+from berth.node_qos_enforcer.core.strategies.registry import STRATEGIES
+
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools/images"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -36,6 +38,23 @@ def test_every_image_has_a_module(house: Any) -> None:
         assert (ROOT / f"services/{service}/src/berth/{module}/__main__.py").is_file()
     assert (ROOT / "libs/simcluster/src/berth/simcluster/__main__.py").is_file()
     assert (ROOT / "libs/cli/src/berth/cli/__main__.py").is_file()
+
+
+def test_the_agents_tools_are_those_that_its_strategies_call() -> None:
+    """Packages of Debian that have the programs; who builds no tools gets an agent that says what it lacks."""
+    packages = {
+        "tc": "iproute2",
+        "nft": "nftables",
+        "vgs": "lvm2",
+        "lvs": "lvm2",
+        "lsblk": "util-linux",
+        "findmnt": "mount",
+    }
+    called = {tool for each in STRATEGIES for tool in each.needs.tools}
+    assert called <= packages.keys()
+    text = (TOOLS / "with_tools.Dockerfile").read_text()
+    assert {packages[tool] for tool in called} <= set(re.findall(r"[a-z0-9-]+", text))
+    assert text.rstrip().endswith("USER 65532:65532")
 
 
 def test_no_buildkit_only_syntax() -> None:

@@ -266,8 +266,10 @@ class Corner:
         await self.create(QUOTAS.format(self.namespace), manifest)
         return full
 
-    async def reservation(self, name: str, requests: Mapping[str, str], **spec: Any) -> str:
-        """Create a Reservation for pods labelled `owner: <name>`; its real name."""
+    async def reservation(
+        self, name: str, requests: Mapping[str, str], *, labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> str:
+        """Create a Reservation for pods labelled `owner: <name>`, `labels` are its template's; its real name."""
         full = f"{self.namespace}-{name}"
         template = self.manifest("template", requests)
         manifest = {
@@ -275,7 +277,10 @@ class Corner:
             "kind": "Reservation",
             "metadata": {"name": full},
             "spec": {
-                "template": {"metadata": {"namespace": self.namespace}, "spec": template["spec"]},
+                "template": {
+                    "metadata": {"namespace": self.namespace, "labels": dict(labels or {})},
+                    "spec": template["spec"],
+                },
                 "owners": [{"labelSelector": {"matchLabels": {"owner": name}}}],
                 **spec,
             },

@@ -71,6 +71,7 @@ class Agent:
             "BERTH_NATS_URL": bus,
             "BERTH_NODE_NAME": NODE,
             "BERTH_INTERVAL_S": "0.5",
+            "BERTH_METRICS_INTERVAL_S": "0",
             "BERTH_NRI_SOCKET": str(socket),
             "BERTH_SYS_ROOT": str(folder / "sys"),
             "BERTH_CGROUP_ROOT": "/sys/fs/cgroup",

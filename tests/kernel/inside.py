@@ -31,6 +31,28 @@ TOP, BURSTABLE, BEST_EFFORT = "kubepods", "kubepods/burstable", "kubepods/bestef
 POD, CONTAINER = "kubepods/burstable/podp", "kubepods/burstable/podp/c"
 MIB = 1 << 20
 DEVICE = "dummy0"
+OF_ANOLIS = {
+    "cpu.bvt_warp_ns": "2",
+    "memory.wmark_ratio": "95",
+    "memory.wmark_scale_factor": "20",
+    "memory.wmark_min_adj": "-25",
+    "memory.priority": "1",
+    "memory.use_priority_oom": "1",
+    "memory.pagecache_limit.size": str(MIB),
+    "memory.pagecache_limit.sync": "1",
+    "memory.pagecache_limit.enable": "1",
+}
+"""Files of groups that another kernel has: this one is said to lack them."""
+ELSEWHERE = {
+    "kernel.sched_group_identity_enabled": "sys/kernel",
+    "kernel.sched_core": "sys/kernel",
+    "kernel.sched_idle_saver_wmark": "sys/kernel",
+    "mm.reap_background": "kernel/mm/memcg_reaper",
+    "mm.pagecache_limit": "kernel/mm/pagecache_limit",
+    "kidled.scan_period_in_seconds": "kernel/mm/kidled",
+    "kidled.use_hierarchy": "kernel/mm/kidled",
+}
+"""The same of the kernel as a whole, with their folders."""
 
 
 def main(folder: str) -> None:
@@ -88,15 +110,16 @@ def values(disk: str, process: int) -> dict[Ref, str]:
         Ref(CONTAINER, "memory.high"): str(64 * MIB),
         Ref(CONTAINER, "memory.max"): str(128 * MIB),
         Ref(CONTAINER, "memory.oom.group"): "1",
-        Ref(CONTAINER, "memory.wmark_ratio"): "95",
-        Ref(POD, "cpu.bvt_warp_ns"): "2",
+        **{Ref(CONTAINER, name): value for name, value in OF_ANOLIS.items()},
         **{Ref(BEST_EFFORT, file, disk): line.removeprefix(f"{disk} ") for file, line in of_group.items()},
         **{Ref("", file, disk): line.removeprefix(f"{disk} ") for file, line in of_root.items()},
         Ref("sys/vm", "vm.min_free_kbytes"): "20480",
         Ref("sys/vm", "vm.watermark_scale_factor"): "20",
+        **{Ref(folder, name): "1" for name, folder in ELSEWHERE.items()},
         Ref("kernel/debug/sched", "kernel.sched.features", "GENTLE_FAIR_SLEEPERS"): "NO_GENTLE_FAIR_SLEEPERS",
         Ref(str(process), "proc.oom_score_adj"): "700",
         Ref("tmp/terway", "terway.global_bps_config"): "hw_tx_bps_max 1",
+        Ref("tmp/terway", "terway.pods"): "{}",
     }
 
 

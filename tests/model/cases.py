@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tests.model.growing import Growing
 from tests.model.protocol import Protocol
 from tests.model.quota import QuotaAccounts
 from tests.model.quota_line import QuotaLine
 from tests.model.rules import Rules, missing, without
 from tests.model.search import Result, System, explore, walk
+from tests.model.take_overs import TakeOvers
 from tests.model.unreadable import UnreadableEntry
 from tests.model.volumes import VolumeSteps
 from tests.model.world import World
@@ -22,7 +24,8 @@ class Case:
     """One search. `commits`: also a decision that overlaps another counts; between a loss and the new epoch it may.
 
     `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves` or
-    `crosses` over to another tree; or a decision that becomes `unreadable`; or `volumes` and their steps.
+    `crosses` over to another tree; or a decision that becomes `unreadable`; or `volumes` and their steps;
+    or a Reservation that is `growing`, LEDGER kept or lost; or `take-overs` by Reservations.
     `fair_every`: from one state in how many a fair run starts; 0: from none.
     """
 
@@ -46,6 +49,10 @@ class Case:
             return UnreadableEntry(self.rules)
         if self.world == "volumes":
             return VolumeSteps(self.rules)
+        if self.world in ("growing", "growing, ledger lost"):
+            return Growing(self.rules, is_lost=self.world != "growing")
+        if self.world == "take-overs":
+            return TakeOvers(self.rules)
         if isinstance(self.world, str):
             return QuotaLine(self.rules, self.world)
         return Protocol(replace(self.world, rules=self.rules), commits=self.commits)
@@ -169,6 +176,16 @@ LACKING = [
     lacking("a step without version", "step_version", "volumes"),
     lacking("bound once its step is asked for", "steps_seen", "volumes"),
     lacking("what a step has done is forgotten", "steps_stay", "volumes", fair_every=1),
+    lacking("a growth is carried out that another one has followed", "growth_follows", "growing"),
+    lacking("a growth is written over one that is carried out", "growth_shown", "growing", fair_every=1),
+    lacking("a growth holds nothing before it is shown", "growth_held", "growing"),
+    lacking("the plan is shown before the amounts", "amounts_first", "growing"),
+    lacking("a growth that is not asked for any more", "growth_asked", "growing, ledger lost"),
+    lacking("an epoch that does not fence who grows", "growth_fenced", "growing, ledger lost"),
+    lacking("taken over once it is noted", "taken_at_once", "take-overs"),
+    lacking("Available before its pod notes it", "noted_first", "take-overs"),
+    lacking("a note of a Reservation that has no node", "note_powerless", "take-overs"),
+    lacking("a note without version", "step_version", "take-overs"),
 ]
 
 HOLDING = [
@@ -193,6 +210,9 @@ HOLDING = [
     holding("a group crosses over to another tree", "crosses", fair_every=1),
     holding("an entry becomes unreadable", "unreadable", fair_every=1),
     holding("steps before binds", "volumes"),
+    holding("a Reservation grows", "growing", fair_every=4),
+    holding("a Reservation grows, ledger lost", "growing, ledger lost"),
+    holding("take-overs", "take-overs"),
     holding("gang", replace(GANG, delete=1)),
     holding("gang, rejection", replace(GANG, pods=2, rejects=1)),
     holding("staged gang", STAGED),

@@ -1,4 +1,4 @@
-"""The rules R1 to R17 as switches: each can be taken away, alone or with others.
+"""The rules R1 to R19 as switches: each can be taken away, alone or with others.
 
 `SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says
 several things has a switch for each, since each of them has a trace of its own.
@@ -13,7 +13,8 @@ SENTENCES = {
     "0 for a new key",
     "R2": "In a batch, decisions come before accounts, the plan entry is last",
     "R3": "A decision stays until it is settled; being bound is not enough. Only a solver that sees it settled may "
-    "overwrite or delete its key, expecting its sequence, whichever uid it was for; but for a Reservation that grows",
+    "overwrite or delete its key, expecting its sequence, whichever uid it was for; but for a Reservation that grows "
+    "(R18)",
     "R4": '"Gone" is judged only on a view complete through `pod_version`',
     "R5": "A bind carries the uid **and** the resource version of the pod that was judged",
     "R6": "A decision is given up by a patch of the pod that raises `attempt`, guarded by uid and resource version, "
@@ -45,6 +46,13 @@ SENTENCES = {
     "R17": "A step's request names the uid and the version of the claim, volume or pod that was judged. The bind is "
     "sent on a view that shows what the steps are for: each claim bound, to the volume that was decided or made for "
     "it. What a step has done belongs to the claim and is not undone: who plans the pod next takes it as it is",
+    "R18": "A Reservation grows by a decision that names the plan which the object shows, written over one that was "
+    "carried out. It is carried out while the object shows that plan and asks for as much: the amounts first, the plan "
+    "behind them. Until the object shows the new plan its claim is the larger of both. Who raises the epoch fences "
+    "what asks for more",
+    "R19": "A pod that a Reservation takes over is its user from that decision on, in everybody's book, until it is "
+    "settled. The pod's note is written before the Reservation is Available, and counts for nothing while that is on "
+    "no node",
 }
 
 
@@ -125,6 +133,24 @@ class Rules:
     """Off: a pod is bound once its steps have been asked for."""
     steps_stay: bool = _switch("R17")
     """Off: a solver plans as if nothing had been kept for a claim."""
+    growth_follows: bool = _switch("R18")
+    """Off: a decision on a Reservation is carried out whenever the object holds less."""
+    growth_shown: bool = _switch("R18")
+    """Off: a decision is written over one that may still be carried out."""
+    growth_held: bool = _switch("R18")
+    """Off: what is to grow holds what the object shows."""
+    amounts_first: bool = _switch("R18")
+    """Off: the object shows the new plan before the amounts."""
+    growth_asked: bool = _switch("R18")
+    """Off: it is carried out whatever the object asks for by now."""
+    growth_fenced: bool = _switch("R18")
+    """Off: an epoch fences what is unbound alone."""
+    taken_at_once: bool = _switch("R19")
+    """Off: a pod is a user once it notes its Reservation."""
+    noted_first: bool = _switch("R19")
+    """Off: the Reservation is Available before the pod notes it."""
+    note_powerless: bool = _switch("R19")
+    """Off: a note counts wherever its Reservation is."""
 
 
 SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}

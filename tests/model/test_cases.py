@@ -25,6 +25,7 @@ SMALL = {
     "rules: a group moves",
     "rules: an entry becomes unreadable",
     "rules: steps before binds",
+    "rules: a Reservation grows",
     "rules: gang, rejection",
     "rules: a late view",
 }

@@ -24,6 +24,7 @@ OF_A_SERVICE: Final[Mapping[str, frozenset[Reader]]] = {
     "reservation-manager": frozenset({Reader.RESERVATION}),
     "placement-solver": frozenset({Reader.SOLVER, Reader.INVENTORY, Reader.QUOTA, Reader.RESERVATION}),
     "slo-manager": NOBODY,
+    "yarn-operator": NOBODY,
     "node-qos-enforcer": NOBODY,
 }
 OF_A_BUCKET: Final[Mapping[str, frozenset[Reader]]] = {
@@ -38,6 +39,8 @@ AT_A_SERVICE: Final = frozenset(
     {"kill", "all killed", "gone", "pause", "clock", "cut", "late reader", "deliveries stuck", "api cut"}
 )
 """Faults whose target is a service."""
+ELSEWHERE: Final = frozenset({"group gone", "yarn away", "yarn unheard", "yarn anew"})
+"""Faults on a node, or of YARN: nobody reads less for them."""
 OF_ONE_BUCKET: Final = frozenset({"bucket remade", "bucket full", "leader moved", "led anew", "entry garbled"})
 """Faults whose target is a bucket, while the bus stays up; to lose more, it goes down."""
 
@@ -53,7 +56,7 @@ def hinders_binds(fault: Fault) -> bool:
         return service == "cluster-writer"
     if fault.kind in OF_ONE_BUCKET:
         return fault.target not in UNREAD_BY_THE_WRITER
-    return fault.kind != "group gone"
+    return fault.kind not in ELSEWHERE
 
 
 def blinded(fault: Fault) -> frozenset[Reader]:
@@ -65,7 +68,7 @@ def blinded(fault: Fault) -> frozenset[Reader]:
     match fault.kind:
         case "conflicts":  # of writes to objects, which cluster-writer alone does
             return OF_A_SERVICE["cluster-writer"]
-        case "group gone":
+        case kind if kind in ELSEWHERE:
             return NOBODY
         case _:
             return EVERYBODY

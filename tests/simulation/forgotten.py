@@ -18,6 +18,7 @@ from tests.simulation.settled.held import SCHEDULING, objects
 
 from berth.contracts import names
 from berth.invariants.facts import ENDED
+from berth.invariants.members import said_by_json
 from berth.rules.gang_config import gang_name_of_pod
 from berth.simcluster.store import Event
 from berth.simcluster.store.collection import DELETED
@@ -104,10 +105,8 @@ class Forgotten:
             gang = gang_name_of_pod(meta.get("labels") or {}, meta.get("annotations") or {})
             if spec.get("schedulerName") == names.SCHEDULER_NAME and bool(gang) is of_gangs and not _is_over(obj):
                 found.append(Waiter(f"pod {key}", obj.uid))
-        if of_gangs:
-            return found
         for name, obj in objects(self._harness, SCHEDULING, "reservations").items():
-            if not _is_over(obj):
+            if bool(said_by_json(obj.data).gang) is of_gangs and not _is_over(obj):
                 found.append(Waiter(f"reservation {name}", obj.uid))
         return found
 

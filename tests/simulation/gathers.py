@@ -110,6 +110,8 @@ def _gang(rng: random.Random, size: Size, name: str, rank: str) -> list[Timed]:
         if rank:
             pod["spec"]["priorityClassName"] = rank
         done.append(Timed(at_s + rng.uniform(0.0, 2.0), Create(pod)))
+    if rank and rng.random() < 0.3:
+        done = _with_mate(rng, done, name, at_s, rank)
     if rng.random() < 0.5:
         gone_s = at_s + rng.uniform(5.0, 60.0)
         done += [Timed(gone_s, Delete("Pod", f"{name}-{member}", 0)) for member in range(members)]
@@ -117,4 +119,21 @@ def _gang(rng: random.Random, size: Size, name: str, rank: str) -> list[Timed]:
         lost_s = at_s + rng.uniform(5.0, 40.0)
         again = pod_manifest(f"{name}-0", request, namespace=NAMESPACE, labels=pod_labels, annotations=notes)
         done += [Timed(lost_s, Delete("Pod", f"{name}-0", 0)), Timed(lost_s + rng.uniform(0.1, 3.0), Create(again))]
+    return done
+
+
+def _with_mate(rng: random.Random, gang: list[Timed], name: str, at_s: float, rank: str) -> list[Timed]:
+    """The gang starts together with one of a member or two that may lie anywhere."""
+    mate, members = f"{name}-mate", rng.choice((1, 2))
+    together = {names.ANNOTATION_GANG_GROUPS: json.dumps([f"{NAMESPACE}/{each}" for each in (name, mate)])}
+    for timed in gang:
+        if isinstance(timed.action, Create):
+            timed.action.manifest["metadata"].setdefault("annotations", {}).update(together)
+    notes = {**together, names.ANNOTATION_GANG_NAME: mate, names.ANNOTATION_GANG_MIN: str(members)}
+    done = list(gang)
+    for member in range(members):
+        pod = pod_manifest(f"{mate}-{member}", PodRequest(2_000, 2_048), namespace=NAMESPACE, annotations=notes)
+        pod["spec"]["priorityClassName"] = rank
+        done.append(Timed(at_s + rng.uniform(0.0, 2.0), Create(pod)))
+        done.append(Timed(at_s + rng.uniform(30.0, 70.0), Delete("Pod", f"{mate}-{member}", 0)))
     return done

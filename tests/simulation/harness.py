@@ -23,7 +23,7 @@ from berth.kube.answer import Answer
 from berth.simcluster.controllers import ControllerSettings
 from berth.simcluster.http.target import Target
 from berth.simcluster.kubelet import KubeletSettings
-from berth.simcluster.store import Event
+from berth.simcluster.store import Event, Path, Reply
 from berth.simcluster.store.collection import DELETED
 from berth.telemetry.logs import Level
 from berth.testing.simulation.journal import Journal
@@ -41,6 +41,8 @@ from berth.testing.simulation.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.node_agent import Machine
+    from tests.simulation.webhooks import Webhooks
+    from tests.simulation.yarn_cluster import SimYarn
 
 GARBAGE: Final = b'{"node": 7'
 """What nobody can read."""
@@ -174,6 +176,14 @@ class Kube(SimKube):
     """The API server; the observer hears which pods Berth itself deletes or evicts, and for whom it looks."""
 
     observer: Observer
+    webhooks: Webhooks | None = None
+    """What users' writes go past, in some runs."""
+
+    def perform(self, verb: str, path: Path, body: bytes | None = None, **query: str) -> Reply:
+        """See `SimKube.perform`."""
+        if self.webhooks is not None and self.webhooks.takes(verb, path):
+            return self.webhooks.begin(Target(path, query), body or b"")
+        return super().perform(verb, path, body, **query)
 
     def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
         """See `SimKube.serve`; users do not come this way."""
@@ -192,7 +202,7 @@ class Harness:
 
     world: World
     journal: Journal
-    kube: SimKube
+    kube: Kube
     nats: Nats
     host: Host
     observer: Observer
@@ -201,6 +211,8 @@ class Harness:
     """The faults that there were so far."""
     machine: Machine | None = None
     """A node with an agent, in some runs."""
+    yarn: SimYarn | None = None
+    """A YARN cluster, in some runs."""
     rights: Mapping[str, Rights] = field(default_factory=dict)
     """What each user of the bus may do."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -215,6 +227,7 @@ def build(
     log_level: Level,
     specs: Sequence[ServiceSpec] = SPECS,
     machine: Machine | None = None,
+    yarn: SimYarn | None = None,
     controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
@@ -250,11 +263,14 @@ def build(
         return await Bus.connect(settings, service=service, clock=process.clock, random=process.random, client=client)
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, rights)
+    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, yarn, rights)
     harness.settings = {spec.name: spec.environ for spec in specs}
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]
+    if yarn is not None:
+        yarn.live(harness)
+        specs = [*specs, yarn.spec()]
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
     return harness

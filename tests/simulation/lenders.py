@@ -33,8 +33,10 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 
 CONFIGURATION: Final = str(Path(__file__).with_name("monitored.yaml"))
 OWNER: Final = "owner"
+PARTNER: Final = "partner"
+"""It pays for some members of the owner's gangs."""
 BORROWERS: Final = ("borrower", "another")
-LEAST: Final = {OWNER: 0.5, "borrower": 0.2, "another": 0.1}
+LEAST: Final = {OWNER: 0.5, PARTNER: 0.15, "borrower": 0.15, "another": 0.1}
 """Which part of the cluster each group is promised; each may use all of it."""
 FILLED_S: Final = 4.0
 COMES_S: Final = 12.0
@@ -68,7 +70,7 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
             done.append(Timed(gone_s, Delete("Pod", f"own-{number}", rng.choice((0, 30)))))
             continue
         members = rng.choice((2, 2, 4))
-        done += _gang(rng, f"own-{number}", OWNER, members, at_s, rank)
+        done += _gang(rng, f"own-{number}", OWNER, members, at_s, rank, PARTNER if rng.random() < 0.4 else OWNER)
         done += [Timed(gone_s, Delete("Pod", f"own-{number}-{member}", 0)) for member in range(members)]
     for group in BORROWERS:
         at_s = rng.uniform(COMES_S, size.end_s * 0.6)
@@ -94,11 +96,16 @@ def _pod(name: str, request: PodRequest, group: str, rank: str) -> Json:
     return pod_manifest(name, request, namespace=NAMESPACE, labels={QUOTA_LABEL: group}, priority_class=rank)
 
 
-def _gang(rng: random.Random, name: str, group: str, members: int, at_s: float, rank: str) -> list[Timed]:
-    """A strict gang; some can spare a member."""
+def _gang(
+    rng: random.Random, name: str, group: str, members: int, at_s: float, rank: str, partner: str = ""
+) -> list[Timed]:
+    """A strict gang; some can spare a member. For the first member the partner pays, if there is one."""
     least = members - (members > 2 and rng.random() < 0.3)
     notes = {names.ANNOTATION_GANG_NAME: name, names.ANNOTATION_GANG_MIN: str(least)}
-    made = [_pod(f"{name}-{member}", REQUESTS[0], group, rank) for member in range(members)]
+    made = [
+        _pod(f"{name}-{member}", REQUESTS[0], partner if partner and not member else group, rank)
+        for member in range(members)
+    ]
     for pod in made:
         pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **notes}
     return [Timed(at_s + rng.uniform(0.0, 1.0), Create(pod)) for pod in made]

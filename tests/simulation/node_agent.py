@@ -106,6 +106,7 @@ class Machine:
             "BERTH_ENFORCE": "true",
             "BERTH_ENFORCE_INTERVAL_S": "2",
             "BERTH_INTERVAL_S": f"{LOOK_S:g}",
+            "BERTH_METRICS_INTERVAL_S": f"{3 * LOOK_S:g}",
         }
         return ServiceSpec(name=NODE_AGENT, settings_type=Settings, halves=halves, environ=environ)
 

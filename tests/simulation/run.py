@@ -39,6 +39,8 @@ from tests.simulation.settled.endings import Endings
 from tests.simulation.settled.told import StatusRequests
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
+from tests.simulation.webhooks import LAW as WEBHOOK_LAW
+from tests.simulation.yarn_cluster import YARN_OPERATOR, SimYarn
 
 from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
@@ -120,6 +122,7 @@ def _run(
         machine = profile.machine(folder, _chance(seed, "machine"), profile.end_s)
         stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
+    yarn = SimYarn(_chance(seed, "yarn")) if replicas.get(YARN_OPERATOR) else None
     harness = build(
         seed,
         manifests,
@@ -127,6 +130,7 @@ def _run(
         log_level=level,
         specs=profile.specs(SPECS),
         machine=machine,
+        yarn=yarn,
         controllers=profile.controllers,
     )
     stack.callback(harness.world.close)
@@ -163,6 +167,9 @@ def _run(
     ]
     violations += [f"failure: {text}" for text in harness.host.unseen_failures()]
     violations += odd_errors(harness.journal.errors)
+    if harness.kube.webhooks is not None:
+        untold = [] if left or is_over else harness.kube.webhooks.unreported()
+        violations += [f"{WEBHOOK_LAW} {text}" for text in [*harness.kube.webhooks.broken, *untold][:EVIDENCE_MAX]]
     violations += beyond(harness.rights, harness.observer.verdicts)
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"told {text}" for text in writes.too_often]

@@ -6,6 +6,8 @@ from typing import Final
 
 from tests.simulation.optimiser import main as solver
 
+from berth.admission_webhook.settings import Settings as WebhookSettings
+from berth.admission_webhook.shell import main as webhook
 from berth.auditor.settings import Settings as AuditorSettings
 from berth.auditor.shell import main as auditor
 from berth.cluster_watcher.settings import Settings as WatcherSettings
@@ -27,7 +29,9 @@ AUDITOR: Final = "auditor"
 """It takes no part: it looks on in some runs, and must raise no false alarm."""
 SLO_MANAGER: Final = "slo-manager"
 """Places nothing; in some runs it writes the strategies of nodes beside everything else."""
-BESIDE: Final = (AUDITOR, SLO_MANAGER)
+WEBHOOK: Final = "admission-webhook"
+"""Changes pods as they are created, in some runs."""
+BESIDE: Final = (AUDITOR, SLO_MANAGER, WEBHOOK)
 """Not in every run."""
 _ANYWHERE: Final = {"BERTH_KUBE_URL": "http://simulated"}
 
@@ -45,4 +49,5 @@ SPECS: Final = (
         environ={**_ANYWHERE, "BERTH_AUDIT_INTERVAL_S": "10"},
     ),
     ServiceSpec(name=SLO_MANAGER, settings_type=SloSettings, main=slo),
+    ServiceSpec(name=WEBHOOK, settings_type=WebhookSettings, main=webhook),
 )

@@ -22,9 +22,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "python:3.13-slim"
 LIMIT_MB = 120
-LIMITS_MB = {"placement-solver": 450}
+LIMITS_MB = {"placement-solver": 450, "node-qos-enforcer-tools": 130}
 """Added to the base, in units of 10^6 bytes as Docker prints them. The solver carries numpy, scipy, cvxpy and HiGHS."""
 OTHERS = ("nats", "simulated-api", "cli")
+VARIANTS = {"node-qos-enforcer-tools": ("node-qos-enforcer", "AGENT", "tools/images/with_tools.Dockerfile")}
+"""Images on top of others, built only where they are named: the image below, the argument for it, the Dockerfile."""
 
 
 class Layers(NamedTuple):
@@ -53,6 +55,9 @@ def base() -> str:
 def build(name: str) -> bool:
     """Build one; whether it went well."""
     which = ["--target", "nats"] if name == "nats" else ["--build-arg", f"SERVICE={name}"]
+    if name in VARIANTS:
+        below, argument, file = VARIANTS[name]
+        which = ["--build-arg", f"{argument}={image(below)}", "-f", str(ROOT / file)]
     options = shlex.split(os.environ.get("DOCKER_BUILD_ARGS", ""))
     command = ["docker", "build", "-q", "--build-arg", f"PYTHON_IMAGE={base()}", *which, *options, "-t", image(name)]
     print(f"building {image(name)}", flush=True)
@@ -109,9 +114,10 @@ def measure(wanted: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """0 when all is built and small."""
     wanted = [each for each in arguments if not each.startswith("-")] or names()
-    unknown = sorted(set(wanted) - set(names()))
+    known = [*names(), *VARIANTS]
+    unknown = sorted(set(wanted) - set(known))
     if unknown:
-        print(f"no image is called {', '.join(unknown)}; there are {', '.join(names())}", file=sys.stderr)
+        print(f"no image is called {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     try:
         if "--check" not in arguments and not all(build(name) for name in wanted):

@@ -51,6 +51,28 @@ async def test_a_strict_gang_starts_whole_or_not_at_all(corner: Corner) -> None:
     await corner.bound(*members)
 
 
+async def test_a_reservation_starts_with_its_gang(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("a", cpu="3")
+    labels = {names.LABEL_POD_GROUP: "team"}
+    await corner.pod_group("team", 3)
+    members = [await corner.pod(f"m{i}", {"cpu": "1"}, labels=labels) for i in range(2)]
+    await corner.refused("m0", "2 of 3 members")
+    kept = await corner.reservation("kept", {"cpu": "1"}, labels=labels, ttl="1h", allocateOnce=True)
+    placed = await corner.bound(*members)
+    reservation = await corner.phase(kept, "Available")
+    assert reservation["status"]["nodeName"] == node
+    assert {note(each, names.ANNOTATION_BIND_GANG_COUNT) for each in (*placed, reservation)} == {"3"}
+    assert len({note(each, names.ANNOTATION_PLAN) for each in (*placed, reservation)}) == 1
+
+    async def counted() -> bool:
+        group = await whole.call("GET", f"{POD_GROUPS.format(corner.namespace)}/team")
+        return bool(group.get("status", {}).get("scheduled") == 3)
+
+    await until(counted, "the Reservation in the PodGroup's status")
+    await corner.bound(await corner.pod("owner", {"cpu": "1"}, labels={"owner": "kept"}))
+    await check_capacity(whole)
+
+
 async def test_a_member_too_many_comes_later(corner: Corner) -> None:
     await corner.node("a", cpu="2")
     notes = {f"{GANG}name": "g", f"{GANG}min-available": "2"}

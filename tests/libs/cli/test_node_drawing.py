@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berth.cli.node_drawing import PODS_SHOWN, drawn
+from berth.cli.node_drawing import PODS_SHOWN, Beside, drawn
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.grants import device, function
@@ -258,6 +258,6 @@ def test_no_line_is_wider_than_the_terminal(answer: NodeAnswer, width: int) -> N
 
 
 def test_how_the_strategies_of_its_agent_stand():
-    lines = drawn(node(), 100, {"suppress": "2 values", "memory-qos": "off"})
+    lines = drawn(node(), 100, Beside({"suppress": "2 values", "memory-qos": "off"}))
     at = lines.index("  STRATEGIES")
     assert lines[at + 1 : at + 3] == ["    suppress    2 values", "    memory-qos  off"]

@@ -59,3 +59,27 @@ def test_a_group_of_gangs_begins_together() -> None:
 
     assert check_of(pods=two("n2")) == []
     assert check_of(pods=two("")) == ["I3"]
+
+
+def reserving(name: str, node: str, phase: str = "", **template: Any) -> dict[str, Any]:
+    notes = {names.ANNOTATION_GANG_NAME: "g", names.ANNOTATION_GANG_MIN: "3"}
+    status = {"phase": phase, "nodeName": node}
+    return {
+        "metadata": meta(name),
+        "spec": {"template": {"metadata": {"annotations": notes, **template}}},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "holds"), [("n1", "Available", True), ("n1", "Succeeded", True), ("", "", False)]
+)
+def test_a_reservation_is_a_member(node: str, phase: str, holds: bool) -> None:
+    pods = [member("a", "n1"), member("b", "n1")]
+    broken = [each for each in check_of(pods=pods, reservations=[reserving("r", node, phase)]) if each == "I3"]
+    assert broken == ([] if holds else ["I3"])
+
+
+def test_it_is_one_where_its_template_lives() -> None:
+    pods = [member("a", "n1"), member("b", "n1")]
+    assert "I3" in check_of(pods=pods, reservations=[reserving("r", "n1", "Available", namespace="another")])

@@ -82,7 +82,7 @@ def test_one_is_withdrawn_for_no_reason(made: Made) -> None:
 def test_whoever_is_whole_again_is_excused_no_more() -> None:
     story = half_bound(by_group)
     story.delete("pods", "g1")
-    assert story.observer.world().excused_gangs == {"default/h"}
+    assert story.observer.world().excused_gangs == {"default/g", "default/h"}
     story.pod("g1", uid="uid-of-the-next", **{names.LABEL_POD_GROUP: "g"})
     story.place("g1")
     story.bind("g1")

@@ -59,10 +59,12 @@ def test_every_promise_that_is_watched_has_a_fault() -> None:
     elsewhere |= {"I32"}  # and pools of quota trees: test_observer_pools
     elsewhere |= {"I31", "I35"}  # and shares of quota groups: test_observer_shares, test_observer_reclaims
     elsewhere |= {"I36"}  # and what nodes lend: test_observer_lent
+    elsewhere |= {"I40"}  # and how that is divided: test_observer_divided
     elsewhere |= {"I37"}  # and who leaves for a node's sake: test_observer_pressed
     elsewhere |= {"I30"}  # and windows of schedules: test_observer_windows
     elsewhere |= {"I30b"}  # and pods that Reservations take over: test_observer_take_overs
     elsewhere |= {"I30c"}  # and Reservations that grow: test_observer_growths
     elsewhere |= {"I33"}  # and gangs in the network: test_gathered
+    elsewhere |= {"I41"}  # and pods without their profile, for which the auditor looks: test_unprofiled
     elsewhere |= {"I29", "I29b"}  # and how Reservations are used: test_observer_reservations
     assert {promise for promise, _ in FAULTS} == set(PROMISES) - elsewhere

@@ -10,13 +10,13 @@ import yaml
 from berth.rules.scheduler_config import DEFAULT, ElasticQuotaArgs, SchedulerConfig, read_scheduler_config
 
 
-def read(args: dict[str, Any]) -> ElasticQuotaArgs | dict[str, str]:
+def read(args: dict[str, Any], *, is_shared: bool = True) -> ElasticQuotaArgs | dict[str, str]:
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"schedulerName": "s", "pluginConfig": [{"name": "ElasticQuota", "args": args}]}],
     }
-    found = read_scheduler_config(yaml.safe_dump(document))
+    found = read_scheduler_config(yaml.safe_dump(document), is_shared=is_shared)
     if isinstance(found, SchedulerConfig):
         return found.profiles["s"].args_of("ElasticQuota", ElasticQuotaArgs)
     return {each.field.removeprefix("profiles[0].pluginConfig[0].args."): each.message for each in found}
@@ -53,3 +53,15 @@ def test_a_wrong_argument_is_named(field: str, value: object, word: str) -> None
     found = read({field: value})
     assert isinstance(found, dict)
     assert word in found[field]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("defaultQuotaGroupMax", {"cpu": 4}), ("quotaGroupNamespace", "quotas"), ("enableMinQuotaScale", False)],
+)
+def test_what_quota_manager_would_not_read_is_refused(field: str, value: object) -> None:
+    """A ConfigMap is read by solvers alone."""
+    assert isinstance(read({field: value}), ElasticQuotaArgs)
+    found = read({field: value}, is_shared=False)
+    assert isinstance(found, dict)
+    assert "BERTH_SCHEDULER_CONFIG_FILE" in found[field]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tests.model.cases import Case
 from tests.model.evictions.migration import Migration
 from tests.model.evictions.protocol import Evictions
+from tests.model.evictions.revocation import Revocation
 from tests.model.evictions.rules import SWITCHES, Rules, missing, without
 from tests.model.evictions.world import World
 from tests.model.search import System
@@ -14,9 +15,10 @@ from tests.model.search import System
 
 @dataclass(frozen=True)
 class EvictionCase(Case):
-    """One search; `world` None is a migration."""
+    """One search; `world` None is a migration, a text the revocation of what a group has too much, and what
+    goes wrong."""
 
-    world: World | None
+    world: World | str | None
     rules: Rules
 
     @property
@@ -28,6 +30,8 @@ class EvictionCase(Case):
         """What is searched."""
         if self.world is None:
             return Migration(self.rules)
+        if isinstance(self.world, str):
+            return Revocation(self.rules, self.world)
         return Evictions(replace(self.world, rules=self.rules))
 
 
@@ -93,16 +97,13 @@ CROWD = World(
 """For walks: everything at once, apart from losses."""
 GANGS = replace(CROWD, prio=(2, 2, 0, 0, 3, 1), start=(0, 0, 1, 4, -1, 2), gang=(0, 1))
 
-ARGUED = {"one_set"}
-"""Parts without which nothing was found in 365,000 states of `TWO` with the ledger lost: no case lacks them."""
 
-
-def lacking(name: str, switch: str, world: World | None, *, fair_every: int = 0) -> EvictionCase:
+def lacking(name: str, switch: str, world: World | str | None, *, fair_every: int = 0) -> EvictionCase:
     """A part of a rule taken away."""
     return EvictionCase(f"without {SWITCHES[switch]}: {name}", world, without(switch), fair_every=fair_every)
 
 
-def holding(name: str, world: World | None, *, fair_every: int = 40) -> EvictionCase:
+def holding(name: str, world: World | str | None, *, fair_every: int = 40) -> EvictionCase:
     """All rules."""
     return EvictionCase(f"rules: evictions, {name}", world, Rules(), fair_every=fair_every)
 
@@ -149,6 +150,13 @@ LACKING = [
     lacking("the mark of a migration", "migration_marked", None, fair_every=1),
     lacking("the look of a migration", "migration_look", None, fair_every=1),
     lacking("a migration given up first", "migration_spared", None, fair_every=1),
+    lacking("a second revocation beside the first", "kept", "deletions"),
+    lacking("a revocation without marks", "marked", "protections"),
+    lacking("the look at a revocation", "look", "protections"),
+    lacking("the version in a deletion for a group", "version", "protections"),
+    lacking("marks of a revocation left behind", "unmarked", "deletions", fair_every=1),
+    lacking("new victims of a group while others are marked", "one_set", "losses"),
+    lacking("a revocation that stands for ever", "let_go", "protections", fair_every=1),
 ]
 
 HOLDING = [
@@ -205,6 +213,9 @@ HOLDING = [
     holding("tail lost, two equals", replace(EQUALS, tail=1, plans=3)),
     holding("tail lost, a gang, a restart", replace(GANG, tail=1, crash=1, solvers=1)),
     holding("migration", None, fair_every=1),
+    holding("revocation, a pod protected", "protections"),
+    holding("revocation, a pod deleted", "deletions", fair_every=4),
+    holding("revocation, ledger lost", "losses"),
 ]
 
 WALKS = [

@@ -38,8 +38,8 @@ SENTENCES = {
     "fit, every victim still evictable, and the budgets allow all of them. All are marked, then the look, "
     "then the deletions",
     "E9": "A member of a strict gang that would fall below its minimum is evicted with its whole gang, all of which "
-    "are victims of the plan and stamp the gang's account; above it, singly. A gang that has grown since is "
-    "judged again",
+    "are victims of the plan and stamp the gang's account; above it, singly. A Reservation that is a member "
+    "counts, and stays, so its gang does not leave whole. A gang that has grown since is judged again",
     "E10": "A victim's priority is strictly lower than the beneficiary's, so a chain of displacements ends; for the "
     "sake of quota it may be otherwise, as [there](#quota-reclaim) said. A "
     'protected pod is no victim: labelled `quota.scheduling.koordinator.sh/preemptible: "false"` or '

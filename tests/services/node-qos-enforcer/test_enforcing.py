@@ -5,10 +5,11 @@ import pytest
 from berth.contracts.slo import CpuSuppress, NodePod, NodeSLO
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategies.round import Answer, Standing
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.enforcing import NO_STRATEGY, Enforcer
+from berth.node_qos_enforcer.enforcing import NO_STRATEGY, Enforcer, standing_of, tools_lacking
 from berth.node_qos_enforcer.executor import Executor
-from berth.node_qos_enforcer.executor.applying import Applier
+from berth.node_qos_enforcer.executor.applying import Applied, Applier
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import take_sample
@@ -145,3 +146,17 @@ def test_evictions_that_cannot_be_decided_stop_nothing_else(bench):
     bench.round()
     assert bench.quota_us == 400_000
     assert [each.field for each in bench.known.refused] == ["evictions"]
+
+
+def test_what_the_image_lacks_is_said_of_who_calls_it():
+    tools = tools_lacking(lambda tool: None if tool in ("tc", "findmnt") else f"/usr/bin/{tool}")
+    assert tools == {"tc", "findmnt"}
+    standings = (Standing("network", True, "", 2), Standing("block-io", True, "no disk"), Standing("suppress", True))
+    answer = Answer((), frozenset(), (), standings)
+    assert standing_of(answer, Applied(), tools) == {
+        "network": "2 values; the image lacks tc",
+        "block-io": "skipped: no disk; the image lacks findmnt",
+        "suppress": "0 values",
+    }
+    quiet = answer._replace(standings=(Standing("block-io", True),))
+    assert standing_of(quiet, Applied(), tools) == {"block-io": "0 values"}, "nobody asks for a disk"

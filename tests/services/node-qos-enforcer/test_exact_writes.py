@@ -123,3 +123,40 @@ def test_identities_kidled_features_and_scores(tmp_path):
         "cgroup/cgroup.controllers": "cpu memory io\n",
         **files,
     }
+
+
+def test_a_container_is_slowed_step_by_step(tmp_path):
+    group = f"{BE}/podx/c"
+    kernel = machine(tmp_path, {f"cgroup/{group}/memory.high": "max\n", f"cgroup/{group}/memory.current": "0\n"})
+    before = texts(tmp_path)
+    applier, layout = Applier(kernel), cgroups.detect_layout(kernel.tree)
+    wanted, page = 100 * 4096, 4096
+    for now, (in_use, expected) in enumerate([(200, 190), (200, 190), (220, 190), (180, 171), (104, 100), (300, 100)]):
+        (tmp_path / f"cgroup/{group}/memory.current").write_text(f"{in_use * page}\n")
+        applied = applier.apply(
+            layout,
+            Composed({Ref(group, "memory.high"): str(wanted)}),
+            asked=lambda _: None,
+            undecided=frozenset(),
+            now_s=float(now),
+        )
+        assert applied.problems == ()
+        assert (tmp_path / f"cgroup/{group}/memory.high").read_text() == f"{expected * page}\n"
+    assert len(kernel.wrote) == 3, "what it has is not written again"
+    (tmp_path / f"cgroup/{group}/memory.current").write_text("0\n")
+    assert give_back(kernel) == ()
+    assert texts(tmp_path) == before
+
+
+def test_a_folder_that_the_kernel_does_not_have_is_said(tmp_path):
+    kernel = machine(tmp_path, {})
+    values = {
+        Ref("kernel/mm/kidled", "kidled.use_hierarchy"): "1",
+        Ref("kernel/debug/sched", "kernel.sched.features", "A"): "A",
+        Ref("7", "proc.oom_score_adj"): "300",
+        Ref(f"{BE}/pod", "cpu.bvt_warp_ns"): "-1",
+    }
+    layout = cgroups.detect_layout(kernel.tree)
+    applied = Applier(kernel).apply(layout, Composed(values), asked=lambda _: None, undecided=frozenset(), now_s=0.0)
+    assert applied.lacking == {"kidled.use_hierarchy", "kernel.sched.features"}, "what has ended is no lack"
+    assert applied.problems == ()

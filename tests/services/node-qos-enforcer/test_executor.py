@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -119,16 +120,63 @@ def test_what_is_refused_in_one_order_is_given_back_in_another(node, monkeypatch
     assert (node.knob("a"), node.knob("b")) == ("a before", "b before")
 
 
-def test_a_torn_journal_is_named_and_work_goes_on(node):
-    node.process().write("a/knob", "1")
-    node.journal.write_bytes(node.journal.read_bytes()[:-5])
+def test_of_a_torn_journal_what_can_be_read_counts_and_it_is_kept_aside(node):
+    former = node.process()
+    former.write("a/knob", "1")
+    former.write("b/knob", "1")
+    torn = node.journal.read_bytes()[:-30]
+    node.journal.write_bytes(torn)
     executor = Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this")
     executor.load()
-    assert executor.problem is not None
-    assert executor.problem.field == "journal"
     executor.write("b/knob", "2")
-    assert node.knob("b") == "2"
-    assert executor.problem is None, "it is whole again"
+    [problem] = executor.problems()
+    assert problem.field == "journal"
+    aside = node.journal.with_name("journal.unreadable-1")
+    assert aside.read_bytes() == torn
+    assert problem.message.endswith(f"; kept as {aside}; 1 of its entries can be read and count")
+    assert executor.undo() == ()
+    assert (node.knob("a"), node.knob("b")) == ("a before", "1"), "what stood there is what the second process found"
+    assert node.process().problems() == (), "the next one has a whole journal"
+
+
+def test_no_more_than_three_unreadable_journals_are_kept(node):
+    for number in range(5):
+        node.journal.write_text(f"torn {number}")
+        Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this").load()
+    names = sorted(each.name for each in node.journal.parent.iterdir() if "unreadable" in each.name)
+    assert names == ["journal.unreadable-1", "journal.unreadable-2", "journal.unreadable-3"]
+    assert (node.journal.parent / names[0]).read_text() == "torn 4"
+
+
+def test_a_process_that_dies_amid_keeping_aside_loses_nothing(node, monkeypatch):
+    node.process().write("a/knob", "1")
+    node.journal.write_bytes(node.journal.read_bytes()[:-1])
+    monkeypatch.setattr(JournalFile, "save", lambda self, data: sys.exit(1))
+    for _ in range(2):
+        killed = Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this")
+        with pytest.raises(SystemExit):
+            killed.load()
+    monkeypatch.undo()
+    last = Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this")
+    last.load()
+    assert last.undo() == ()
+    assert node.knob("a") == "a before"
+    assert not node.journal.with_name("journal.unreadable-2").exists()
+
+
+def test_a_journal_that_cannot_be_kept_aside_is_not_overwritten(node, monkeypatch):
+    def refused(self):
+        raise OSError(errno.EROFS, "read-only")
+
+    node.journal.write_text("torn")
+    monkeypatch.setattr(JournalFile, "keep_aside", refused)
+    executor = Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this")
+    executor.load()
+    executor.write("a/knob", "1")
+    assert node.journal.read_text() == "torn"
+    assert [each.field for each in executor.problems()] == ["journal"]
+    assert executor.undo() == ()
+    assert node.knob("a") == "a before"
 
 
 def test_a_journal_that_cannot_be_stored_is_named_and_work_goes_on(node):
@@ -152,6 +200,24 @@ def test_entries_of_vanished_groups_do_not_pile_up(node, monkeypatch):
         executor.write(f"pod{number}/knob", "1")
         shutil.rmtree(node.root / f"pod{number}")
     assert len(executor._journal) <= 20
+
+
+def test_a_link_on_the_way_is_not_followed(node, tmp_path):
+    """Of version 1 the folder of a controller may be one; below it there is none."""
+    (node.root / "a/pod").mkdir()
+    (node.root / "a/pod/knob").write_text("before")
+    (node.root / "link").symlink_to("a")
+    process = node.process()
+    process.write("link/pod/knob", "1")
+    assert (node.root / "a/pod/knob").read_text() == "1\n"
+    victim = tmp_path / "elsewhere"
+    victim.mkdir()
+    (victim / "knob").write_text("theirs")
+    shutil.rmtree(node.root / "a/pod")
+    (node.root / "a/pod").symlink_to(victim)
+    with pytest.raises(OSError, match="Not a directory"):
+        process.write("a/pod/knob", "2")
+    assert (victim / "knob").read_text() == "theirs"
 
 
 def test_a_link_is_not_followed(node, tmp_path):

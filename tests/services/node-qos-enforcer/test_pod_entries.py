@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from berth.bus.port import Stored
 from berth.contracts.codec import encode
 from berth.contracts.slo import NodePod
@@ -40,8 +42,12 @@ def test_what_cannot_be_read_is_named_and_leaves_what_was_known():
     entries.put("a", Stored(2, b"{", False), 1.0)
     assert entries.told() == {"a": entry("a")}
     assert entries.problems()[0].field == "slo.pod.n.a"
-    entries.put("a", stored(entry("b")), 2.0)
-    assert entries.told() == {"a": entry("a")}, "it is of another pod"
+    for forged in (entry("b"), replace(entry("a", low_oom_scores=True), node="other")):
+        entries.put("a", stored(forged), 2.0)
+        assert entries.told() == {"a": entry("a")}, "it is of another pod"
+        assert [each.message[:6] for each in entries.problems()] == ["is of "]
+    entries.put("a", stored(entry("a")), 3.0)
+    assert entries.problems() == ()
 
 
 def test_what_is_known_is_kept_over_restarts(tmp_path):

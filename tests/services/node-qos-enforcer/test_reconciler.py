@@ -46,6 +46,12 @@ def reporter(strategy: Strategy | None = None) -> Reconciler:
     return Reconciler(known=known, bucket=Bucket(), meter=Meter(known.node, max_gap_s=20))
 
 
+def look(one, machine, now):
+    """One look, and what comes of it."""
+    sample = take_sample(machine.trees, monotonic=machine.clock)
+    return one.report(sample, now=now, now_s=machine.monotonic)
+
+
 def test_view_takes_its_own_node_only():
     view = NodeView(KEY)
     view.apply(entry(seen(1_000), key="node.other"))
@@ -72,7 +78,9 @@ def test_view_keeps_the_node_while_state_begins_anew():
 def test_state_that_cannot_be_read_is_a_problem_of_the_next_message(modern_machine):
     one = reporter()
     one.known.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
-    got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    got = one.report(
+        take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0, now_s=modern_machine.monotonic
+    )
     assert f"state.{KEY}" in [problem.field for problem in got.metrics.problems]
 
 
@@ -83,7 +91,11 @@ def test_each_look_goes_to_the_nodes_own_key(modern_machine):
         modern_machine.node(ticks=1_000 + 400 * step)
         modern_machine.pod("p", "Burstable", cpu_ns=step * 2_000_000_000, memory=7)
         modern_machine.monotonic += 10 * step
-        one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=50.0 + step)
+        one.report(
+            take_sample(modern_machine.trees, monotonic=modern_machine.clock),
+            now=50.0 + step,
+            now_s=modern_machine.monotonic,
+        )
     keys, values = zip(*one.bucket.puts, strict=True)
     assert set(keys) == {"node.n-1_example"}
     got = decode(values[-1], NodeMetrics)
@@ -100,7 +112,11 @@ def test_the_last_minutes_are_what_load_aware_scheduling_reads(modern_machine):
     for step in range(31):
         modern_machine.node(ticks=1_000 + (step // 2) * 800)  # 0 and 800 milli-cores by turns
         modern_machine.monotonic += 10
-        one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=50.0 + step)
+        one.report(
+            take_sample(modern_machine.trees, monotonic=modern_machine.clock),
+            now=50.0 + step,
+            now_s=modern_machine.monotonic,
+        )
     metric, problems = read_agent_report(decode(one.bucket.puts[-1][1], NodeMetrics), 1_000.0)
     assert metric is not None
     assert problems == ()
@@ -114,10 +130,36 @@ def test_a_lost_bucket_gets_the_last_look_again(modern_machine):
     one = reporter()
     one.on_reset()
     assert one.bucket.puts == []
-    one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    one.report(
+        take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0, now_s=modern_machine.monotonic
+    )
     one.on_reset()
     assert len(one.bucket.puts) == 2
     assert one.bucket.puts[0] == one.bucket.puts[1]
+
+
+def test_a_look_that_is_no_news_is_not_told(modern_machine):
+    one = reporter()
+    one.every_s = 60.0
+    modern_machine.kubelet()
+    used = 0
+    for cores in (0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2):
+        used += cores * 1_000
+        modern_machine.node(ticks=1_000 + used)
+        modern_machine.monotonic += 10
+        sample = take_sample(modern_machine.trees, monotonic=modern_machine.clock)
+        one.report(sample, now=modern_machine.monotonic, now_s=modern_machine.monotonic)
+    told = [decode(value, NodeMetrics) for _, value in one.bucket.puts]
+    assert [(each.measured_at, each.node_usage.cpu_milli) for each in told] == [
+        (110.0, 0),
+        (120.0, 1_000),
+        (130.0, 1_000),
+        (150.0, 2_000),
+        (210.0, 2_000),
+    ]
+    one.on_conflict(KEY)
+    one.report(sample, now=modern_machine.monotonic, now_s=modern_machine.monotonic)
+    assert len(one.bucket.puts) == 6, "somebody else has written it"
 
 
 def test_somebody_elses_write_is_counted():
@@ -170,7 +212,9 @@ def test_a_strategy_of_no_use_leaves_the_last_one_and_is_named(value, words, mod
     view.apply(entry(told()))
     view.apply(entry(value))
     assert view.strategy == Strategy(enabled=True, policy="cfsQuota")
-    got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    got = one.report(
+        take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0, now_s=modern_machine.monotonic
+    )
     (problem,) = [each for each in got.metrics.problems if each.field == f"slo.{KEY}"]
     assert words in problem.message
     assert len(problem.message) <= 200

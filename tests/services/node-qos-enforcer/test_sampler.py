@@ -10,10 +10,14 @@ import pytest
 from berth.node_qos_enforcer import sampler
 from berth.node_qos_enforcer.cgroups import detect_driver, detect_layout
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
+from berth.node_qos_enforcer.core.laws.cold_memory import HOT_CACHE, WITH_CACHE
+from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 
+GIB = 1 << 30
 UID = "6553a60b-2b97-442a-b6da-a5704d81dd98"
 
 
@@ -265,3 +269,43 @@ def test_this_very_machine():
         assert layout.mode == "v2"
     elif os.path.exists("/sys/fs/cgroup/unified/cgroup.controllers"):
         assert layout.mode == "hybrid"
+
+
+def idle_pages(cold, *, scans=3):
+    """What kidled tells: `cold` bytes of clean, inactive, evictable pages of files that are in the last bucket."""
+    head = ["# version: 1.0", f"# page_scans: {scans}", "# slab_scans: 0", "# scan_period_in_seconds: 5"]
+    head += ["# use_hierarchy: 1", "# buckets: 1,2,5,15,30,60,120,240"]
+    kinds = ("csei", "dsei", "cfei", "dfei", "csui", "dsui", "cfui", "dfui")
+    kinds += ("csea", "dsea", "cfea", "dfea", "csua", "dsua", "cfua", "dfua", "slab")
+    rows = [f"{kind} {'7 ' * 5}0 0 {cold if kind == 'cfei' else 0}" for kind in kinds]
+    return "\n".join([*head, *["#"] * 8, *rows, ""])
+
+
+@pytest.mark.parametrize("scanned", ["everywhere", "node", "nowhere", "not yet", "torn"])
+def test_memory_that_nobody_touches_is_not_in_use(fake_machine, scanned):
+    fake_machine.kubelet()
+    path = fake_machine.pod("p", "Burstable", cpu_ns=0, memory=1_000)
+    where = "sys/fs/cgroup/" + ("" if fake_machine.mode == "v2" else "memory/")
+    if scanned != "nowhere":
+        text = "torn" if scanned == "torn" else idle_pages(5_000, scans=0 if scanned == "not yet" else 3)
+        fake_machine.write(f"{where}memory.idle_page_stats", text)
+    if scanned == "everywhere":
+        fake_machine.write(f"{where}{path}/memory.idle_page_stats", idle_pages(40))
+    sample = take_sample(fake_machine.trees, monotonic=fake_machine.clock, memory_policy=HOT_CACHE)
+    assert [each.field for each in sample.problems] == (["memory_policy"] if scanned == "torn" else [])
+    is_told = scanned in ("everywhere", "node")
+    assert (sample.memory_policy, sample.cold_bytes) == ((HOT_CACHE, 5_000) if is_told else ("", 0))
+    # 33 bytes of its page cache are inactive, 44 active.
+    assert sample.pods[0].group.memory_bytes == (1_037 if scanned == "everywhere" else 1_000)
+    used = Meter("n", max_gap_s=9.0).measure(sample, now=0.0, strategy=Strategy()).metrics
+    assert used.memory_policy == sample.memory_policy
+    assert used.node_usage.memory_bytes == (10 * GIB - 5_000 if is_told else 4 * GIB)
+
+
+def test_memory_with_its_page_cache(fake_machine):
+    fake_machine.kubelet()
+    path = fake_machine.pod("p", "Burstable", cpu_ns=0, memory=1_000)
+    where, file = ("", "memory.current") if fake_machine.mode == "v2" else ("memory/", "memory.usage_in_bytes")
+    fake_machine.write(f"sys/fs/cgroup/{where}{path}/{file}", "1234\n")
+    sample = take_sample(fake_machine.trees, monotonic=fake_machine.clock, memory_policy=WITH_CACHE)
+    assert (sample.pods[0].group.memory_bytes, sample.memory_policy) == (1_234, WITH_CACHE)

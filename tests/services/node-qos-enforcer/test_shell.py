@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import random
 import signal
@@ -100,6 +101,7 @@ async def agent(server, machine, **settings):
         **{
             "node_name": NODE,
             "interval_s": 0.1,
+            "metrics_interval_s": 0.0,
             "proc_root": str(machine.root / "proc"),
             "sys_root": str(machine.root / "sys"),
             **settings,
@@ -249,6 +251,18 @@ async def test_an_agent_that_enforces_writes_keeps_and_lets_go(nats_server, mode
             knob.write_text("max 100000\n")
             await until(lambda: knob.read_text() == "400000 100000\n", "the quota again")
         assert knob.read_text() == "max 100000\n", "an agent that ends lets go"
+
+
+async def test_an_agent_that_ends_leaves_all_to_a_successor_that_waits(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    told = {**holds(tmp_path), "enforce": True}
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **told):
+        await until(lambda: (got := latest.metrics()) and got.interval_s, "figures")
+        waits = os.open(tmp_path / "journal.json.next", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(waits, fcntl.LOCK_EX)
+    os.close(waits)
+    assert knob.read_text() == "400000 100000\n", "the next one goes on where it stopped"
 
 
 def holds(agent) -> dict[str, object]:
@@ -444,6 +458,25 @@ async def test_the_process_measures_this_machine(nats_server, tmp_path: Path):
             process.send_signal(signal.SIGTERM)
             code = await asyncio.to_thread(process.wait, 20)
         assert code == 0
+
+
+def test_nothing_is_given_back_beside_an_agent_that_would_write_it_again(modern_machine, tmp_path, capsys):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    environ = {
+        "BERTH_PROC_ROOT": str(modern_machine.root / "proc"),
+        "BERTH_SYS_ROOT": str(modern_machine.root / "sys"),
+        "BERTH_JOURNAL_FILE": str(tmp_path / "journal.json"),
+    }
+    for ending in ("lock", "next"):  # one that writes, or one that waits to be it
+        with (tmp_path / f"journal.json.{ending}").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            assert undo(environ) == 2
+        assert knob.read_text() == "400000 100000\n"
+        assert "BERTH_GIVE_BACK" in capsys.readouterr().out
+    assert undo(environ) == 0
+    assert knob.read_text() == "max 100000\n"
+    assert undo({**environ, "BERTH_JOURNAL_FILE": str(tmp_path / "absent/journal.json")}) == 1
 
 
 def test_everything_is_given_back_without_a_bus(modern_machine, tmp_path, capsys):

@@ -164,21 +164,6 @@ async def test_the_gang_is_decided_in_a_domain_once_all_have_left(run: Any, benc
     assert not run.cluster.capacity.nominated
 
 
-async def test_nobody_leaves_where_some_members_may_lie_anywhere(run: Any, bench: SolverBench) -> None:
-    for node in PLACES:
-        low(run, node)
-    group = json.dumps(["default/g", "default/h"])
-    asked = {names.ANNOTATION_GANG_TOPOLOGY: spec((SPINE, "MustGather", 0)), names.ANNOTATION_GANG_GROUPS: group}
-    run.pod_group("g", 1, annotations=asked)
-    run.pod_group("h", 1, annotations={names.ANNOTATION_GANG_GROUPS: group})
-    run.pod(member(0))
-    run.pod(pod("other").requests(cpu=16_000).template(priority=9).gang("h"))
-    before = metrics.REJECTED_PLANS._value.get()
-    await bench.until_idle()
-    assert decisions(run) == {}
-    assert metrics.REJECTED_PLANS._value.get() == before
-
-
 async def test_a_late_member_makes_others_leave_in_the_domain_of_its_gang(run: Any, bench: SolverBench) -> None:
     gang(run, 2, spec((SPINE, "MustGather", 0)))
     for at, node in enumerate((1, 2)):
@@ -194,20 +179,65 @@ async def test_a_late_member_makes_others_leave_in_the_domain_of_its_gang(run: A
     assert found.gang.domain.path == ["s1"]
 
 
-async def test_a_group_of_which_some_gangs_lie_anywhere_is_told_that_nobody_leaves(
-    run: Any, bench: SolverBench
-) -> None:
+def mixed(run: Any, *asked: str, cpu: int = 16) -> None:
+    """Gangs of two members that start together; of each what it asks of the network, or nothing."""
+    gangs = [f"gang-{at}" for at in range(len(asked))]
+    together = json.dumps([f"default/{name}" for name in gangs])
+    for at, (name, text) in enumerate(zip(gangs, asked, strict=True)):
+        notes = {names.ANNOTATION_GANG_GROUPS: together} | ({names.ANNOTATION_GANG_TOPOLOGY: text} if text else {})
+        run.pod_group(name, 2, annotations=notes)
+        for each in (2 * at, 2 * at + 1):
+            run.pod(pod(f"p{each}").requests(cpu=cpu * 1000).template(priority=9).gang(name))
+
+
+def paths(run: Any) -> dict[str, list[str]]:
+    found = {name: each.gang for name, each in decisions(run).items()}
+    return {name: gang.domain.path for name, gang in found.items() if gang is not None and gang.domain is not None}
+
+
+async def test_of_a_group_some_lie_together_and_others_anywhere(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, priority={3: 1, 6: 1, 1: 1, 2: 3}.get(node, 9))
+    mixed(run, spec((BLOCK, "MustGather", 0)), "")
+    before = metrics.REJECTED_PLANS._value.get()
+    await bench.until_idle()
+    assert victims(run) == ["low-1", "low-2", "low-3", "low-6"]
+    assert {where(run)["p0"], where(run)["p1"]} == {"3", "6"}, "the one block that others leave"
+    assert paths(run) == {"p0": ["s2", "b3"], "p1": ["s2", "b3"]}
+    assert {each.gang.size for each in decisions(run).values() if each.gang} == {4}
+    assert metrics.REJECTED_PLANS._value.get() == before
+
+
+async def test_gangs_of_a_group_each_lie_where_they_have_to(run: Any, bench: SolverBench) -> None:
     for node in PLACES:
         low(run, node)
-    both = json.dumps(["default/g", "default/h"])
-    asked = {names.ANNOTATION_GANG_TOPOLOGY: spec((SPINE, "MustGather", 0)), names.ANNOTATION_GANG_GROUPS: both}
-    run.pod_group("g", 1, annotations=asked)
-    run.pod_group("h", 1, annotations={names.ANNOTATION_GANG_GROUPS: both})
-    run.pod(member(0))
-    run.pod(member(1).gang("h"))
+    mixed(run, spec((BLOCK, "MustGather", 0)), spec((SPINE, "MustGather", 0)))
+    await bench.until_idle()
+    assert len(victims(run)) == 4
+    assert len({PLACES[int(where(run)[name])][1] for name in ("p0", "p1")}) == 1
+    assert len({PLACES[int(where(run)[name])][0] for name in ("p2", "p3")}) == 1
+
+
+async def test_nobody_leaves_where_one_of_them_has_no_domain(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        low(run, node, priority=9 if node in (1, 2, 3, 4) else 1)
+    mixed(run, "", spec((BLOCK, "MustGather", 0)))
     await bench.until_idle()
     assert decisions(run) == {}
-    assert "ask for different places in the network" in bench.commands.refusals()["p0"]
+
+
+async def test_who_is_not_needed_once_all_parts_have_places_stays(run: Any, bench: SolverBench) -> None:
+    """The first part has the place of the small one; for the second the large one leaves, which is enough for both."""
+    for node in PLACES:
+        if node == 3:
+            low(run, node, cpu=4, name="small")
+            low(run, node, priority=2, cpu=12, name="large")
+        else:
+            low(run, node, priority=9)
+    mixed(run, spec(("NodeTopologyLayer", "MustGather", 0)), "", cpu=2)
+    await bench.until_idle()
+    assert set(where(run).values()) == {"3"}
+    assert victims(run) == ["large"]
 
 
 async def test_what_was_lent_comes_back_to_a_gang_that_lies_together(run: Any, bench: SolverBench) -> None:

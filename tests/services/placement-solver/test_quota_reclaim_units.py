@@ -197,6 +197,47 @@ async def test_a_gang_stays_of_which_one_member_has_to(run: Any, bench: SolverBe
     assert nominations(run) == {}
 
 
+def two_payers(run: Any, promised: tuple[int, int]) -> None:
+    """A gang of two, for whose members two groups pay, on nodes that a third has filled."""
+    for name, cores in zip(("left", "right"), promised, strict=True):
+        limits(run, name, promised=cores, runtime=4)
+    limits(run, "borrower", runtime=2)
+    for at in range(8):
+        run.pod(held(sized(f"lent-{at}", "borrower", 1, priority=9), "borrower", f"n{at % 2}"))
+    for name in ("left", "right"):
+        run.pod(sized(f"mine-{name}", name, 2).gang("mine", 2))
+
+
+async def test_what_was_lent_comes_back_to_a_gang_of_several_payers(run: Any, bench: SolverBench) -> None:
+    two_payers(run, (2, 2))
+    await bench.until_idle()
+    found = nominations(run)
+    assert {each.quota for each in found.values()} == {"/left", "/right"}
+    assert len(victims(run, "mine-left")) == 4
+    accounts = {account for each in found.values() for account in each.accounts}
+    assert {subjects.quota_account("", group) for group in ("left", "right", "borrower")} <= accounts
+
+
+@pytest.mark.parametrize("promised", [(1, 4), (4, 1)])
+async def test_each_of_them_has_to_stay_within_its_min(run: Any, bench: SolverBench, promised: tuple[int, int]) -> None:
+    two_payers(run, promised)
+    await bench.until_idle()
+    assert nominations(run) == {}
+
+
+async def test_a_limit_above_several_payers_counts_for_all_of_them(run: Any, bench: SolverBench) -> None:
+    run.node("n2", cpu=8000)
+    limits(run, "top", runtime=8, most=8, is_parent=True)
+    for name, cores in (("left", 4), ("right", 4), ("borrower", 0)):
+        limits(run, name, promised=cores, runtime=cores, parent="top", ancestors=["top"])
+    for at in range(6):
+        run.pod(held(sized(f"lent-{at}", "borrower", 1, priority=9 - at), "borrower", f"n{at % 2}"))
+    for name in ("left", "right"):
+        run.pod(sized(f"mine-{name}", name, 3).gang("mine", 2))
+    await bench.until_idle()
+    assert victims(run, "mine-left") == ["lent-2", "lent-3", "lent-4", "lent-5"]
+
+
 class Held(NamedTuple):
     node: int
     group: int
@@ -213,7 +254,9 @@ there = st.lists(
 )
 shares = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=3)
 waits = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(1, 2), st.integers(0, 4)), min_size=1, max_size=2
+    st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(1, 2), st.integers(0, 4), st.booleans()),
+    min_size=1,
+    max_size=2,
 )
 
 
@@ -222,14 +265,14 @@ waits = st.lists(
 @example(
     [*[Held(0, 0, 1, 0, 0)] * 4, *[Held(0, 0, 2, 0, 1)] * 2, Held(0, 0, 1, 0, 1)],
     [(0, 0), (1, 0), (0, 0)],
-    [(1, 1, 1, 0)],
+    [(1, 1, 1, 0, False)],
     4,
 )
 def test_the_verifier_agrees_with_every_proposal(
     solving: type[Any],
     holding: list[Held],
     of: list[tuple[int, int]],
-    comes: list[tuple[int, int, int, int]],
+    comes: list[tuple[int, int, int, int, bool]],
     above: int,
 ) -> None:
     run = solving()
@@ -244,9 +287,10 @@ def test_the_verifier_agrees_with_every_proposal(
         if each.gang:
             made.gang(f"old{each.gang}", 2)
         run.pod(held(made, f"g{each.group}", f"n{each.node}"))
-    for at, (group, members, cores, priority) in enumerate(comes):
+    for at, (group, members, cores, priority, is_mixed) in enumerate(comes):
         for number in range(members):
-            run.pod(sized(f"waits-{at}-{number}", f"g{group}", cores, priority).gang(f"new{at}", members))
+            payer = f"g{(group + number * is_mixed) % 3}"
+            run.pod(sized(f"waits-{at}-{number}", payer, cores, priority).gang(f"new{at}", members))
     before = metrics.REJECTED_PLANS._value.get()
     asyncio.run(bench.until_idle())
     assert metrics.REJECTED_PLANS._value.get() == before

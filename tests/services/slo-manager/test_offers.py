@@ -461,3 +461,33 @@ def test_a_koordlets_object_is_not_written_while_it_reports():
     for _ in range(3):
         bench.turn()
     assert bench.mirrored == []
+
+
+def test_people_are_told_what_waits_for_a_second_report(bench):
+    bench.pod("p", cpu=40_000)
+    bench.lend(system=7_000, p=20_000)
+    bench.report(system=7_000, p=5_000)
+    bench.turn()
+    answer = bench.reconciler.answer("n", bench.at)
+    assert answer.offer == bench.offer()
+    assert answer.newest[BATCH_CPU].terms == {
+        "capacity": 100_000,
+        "margin": -40_000,
+        "system": -7_000,
+        "pods": -5_000,
+        "waiting": -15_000,
+    }
+    assert answer.shown[BATCH_CPU] == answer.offer.offers[BATCH_CPU].amount == 33_000
+    # To ask changes nothing: the second report is the one after the first.
+    bench.turn()
+    assert bench.amounts()[BATCH_CPU] == 33_000
+    bench.report(system=7_000, p=5_000)
+    bench.turn()
+    assert bench.amounts()[BATCH_CPU] == 48_000
+
+
+def test_people_are_told_why_nothing_is_lent(bench):
+    bench.turn()
+    answer = bench.reconciler.answer("n", bench.at)
+    assert (answer.offer.reason, answer.newest, answer.reported_at) == ("the node does not report", {}, 0.0)
+    assert bench.reconciler.answer("stranger", bench.at).outcome == "unknown"

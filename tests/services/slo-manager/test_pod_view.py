@@ -39,3 +39,33 @@ def test_a_namespace_lets_its_pods_have_others_die_before_them():
     assert (lenient(), marked) == ({"u-a"}, [True])
     view.apply(entry("namespace.a"))
     assert (lenient(), len(marked)) == (set(), 2)
+
+
+def test_folders_of_volumes_are_those_of_bound_claims_whatever_comes_first():
+    marked = []
+    view = PodView(marked.append, lambda: None)
+    volumes = {"data": "a-data", "cache": "p-cache", "inline": ""}
+    pod = state.Pod(namespace="a", name="p", uid="u", version=1, node="n", phase="Running", limited_volumes=volumes)
+
+    def folders():
+        return view.tenants("n")["u"].pod.volumes
+
+    def claim(name, volume=""):
+        return state.PersistentVolumeClaim(namespace="a", name=name, uid="c", version=1, volume=volume)
+
+    view.apply(entry("persistentvolumeclaim.a.a-data", claim("a-data", "pv-1")))
+    view.apply(entry("pod.a.p", pod))
+    assert folders() == {"data": "pv-1", "inline": "inline"}
+    marked.clear()
+    view.apply(entry("persistentvolumeclaim.a.p-cache", claim("p-cache")))
+    view.apply(entry("persistentvolumeclaim.b.p-cache", claim("p-cache", "pv-9")))
+    assert marked == []
+    view.apply(entry("persistentvolumeclaim.a.p-cache", claim("p-cache", "pv-2")))
+    assert marked == ["n"]
+    assert folders() == {"data": "pv-1", "cache": "pv-2", "inline": "inline"}
+    view.apply(entry("persistentvolumeclaim.a.a-data"))
+    assert folders() == {"cache": "pv-2", "inline": "inline"}
+    view.apply(entry("pod.a.p"))
+    marked.clear()
+    view.apply(entry("persistentvolumeclaim.a.p-cache"))
+    assert marked == []

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.simulation.planted import (
+    in_admission,
+    in_members,
+    in_pools,
+    in_reclaim,
+    in_reservations,
+    in_yarn,
+    run_profiles,
+)
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
@@ -18,7 +27,6 @@ from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
-from tests.simulation.planted import in_pools, in_reclaim, in_reservations, run_profiles
 from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
@@ -218,8 +226,30 @@ PLANTED: Final[dict[str, Bug]] = {
         run_profiles.CHANGING_CARDS,
     ),
     "needs evict twice": Bug("who leaves already covers nothing", pressure.covered_twice, run_profiles.PRESSED),
+    "profiles every call": Bug(
+        "each call for a pod counts its profiles anew", in_admission.every_call_counts, run_profiles.PROFILED
+    ),
+    "pods blocked": Bug(
+        "who cannot be asked about is not created", in_admission.nobody_without_it, run_profiles.PROFILED
+    ),
+    "converted in part": Bug(
+        "the first container alone is converted", in_admission.first_container_alone, run_profiles.PROFILED
+    ),
+    "missed untold": Bug(
+        "nobody looks for pods without their profile", in_admission.missed_untold, run_profiles.PROFILED
+    ),
+    "YARN at once": Bug("YARN grows before Kubernetes has shrunk", in_yarn.grows_at_once, run_profiles.DIVIDED),
+    "YARN away": Bug(
+        "while no ResourceManager answers YARN has nothing", in_yarn.away_is_empty, run_profiles.YARN_AWAY
+    ),
+    "unlisted": Bug(
+        "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
+    ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
+    "reserved alone": Bug(
+        "a Reservation of a gang does not wait for the others", in_members.go_alone, run_profiles.RESERVED_MEMBERS
+    ),
     "beyond the min": Bug(
         "others leave for one whose group's min promises it nothing", in_reclaim.beyond_the_min, run_profiles.LENT_BACK
     ),

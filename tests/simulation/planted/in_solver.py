@@ -203,7 +203,7 @@ def limited_alone() -> Planted:
     real = Quotas.accounts
 
     def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
-        line = [each for each in self._line(key) if each in self.groups and limits_anything(self.groups[each])]
+        line = [each for each in self.line(key) if each in self.groups and limits_anything(self.groups[each])]
         own = {subjects.quota_account(*each): self.groups[each].revision for each in line}
         return {account: own[account] for account in real(self, key) if account in own}
 

@@ -10,7 +10,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import gathers, hooked, inside, lenders, lending, mates, owned, picking, pressing, shares, volumes
+from tests.simulation import (
+    dividing,
+    gathers,
+    hooked,
+    inside,
+    lenders,
+    lending,
+    mates,
+    owned,
+    picking,
+    pressing,
+    profiled,
+    reserved_members,
+    shares,
+    volumes,
+    webhooks,
+)
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import (
@@ -28,6 +44,7 @@ from tests.simulation.planted.bookings import (
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
+from tests.simulation.services import WEBHOOK
 from tests.simulation.workload import Size
 
 from berth.simcluster.controllers import ControllerSettings
@@ -51,6 +68,16 @@ def four_solvers(rng: random.Random) -> Mapping[str, int]:
 def with_slo_manager(rng: random.Random) -> Mapping[str, int]:
     """Two that share the work, and nodes that lend."""
     return {SOLVER: 2, "slo-manager": 1}
+
+
+def with_webhooks(rng: random.Random) -> Mapping[str, int]:
+    """Nodes that lend, two replicas of the webhook, and the auditor."""
+    return {"slo-manager": 1, WEBHOOK: 2, "auditor": 1}
+
+
+def with_yarn(rng: random.Random) -> Mapping[str, int]:
+    """Nodes that lend to YARN as well, and maybe a second replica that sees to it."""
+    return {"slo-manager": 1, "yarn-operator": rng.choice((1, 2))}
 
 
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
@@ -101,6 +128,36 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+DIVIDED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=80),
+    cluster=dividing.cluster,
+    actions=lending.crowd,
+    replicas=with_yarn,
+    faults=every(
+        5.0,
+        dividing.yarn_away,
+        dividing.yarn_unheard,
+        dividing.yarn_anew,
+        trouble.killed("yarn-operator"),
+        trouble.paused("yarn-operator", 0.5, 9.0),
+        trouble.killed("slo-manager"),
+        trouble.paused(WRITER, 0.5, 3.0),
+        late("yarn-operator:berth_slo", 3.0),
+        late("yarn-operator:berth_state", 3.0),
+        trouble.slow_bus(0.5, 4.0),
+    ),
+    injector=dividing.YarnSaboteur,
+)
+"""Kubernetes and YARN fill what nodes lend, at once, and one does not hear of the other at once."""
+YARN_AWAY: Final = replace(
+    DIVIDED,
+    end_s=45.0,
+    whole_s=50.0,
+    size=Size(nodes=3, singles=30),
+    faults=every(9.0, dividing.yarn_away),
+)
+"""The pair of ResourceManagers takes turns."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),
@@ -111,8 +168,28 @@ PRESSED: Final = replace(
     injector=pressing.Pressing,
 )
 """Agents of nodes that ask for more pods than it takes."""
+PROFILED: Final = replace(
+    SHORT,
+    size=Size(nodes=4, singles=70),
+    cluster=profiled.cluster,
+    actions=profiled.crowd,
+    replicas=with_webhooks,
+    faults=every(20.0, trouble.nothing, trouble.killed(WRITER), trouble.killed(SOLVER)),
+    injector=webhooks.Hooked,
+    environ={name: {"BERTH_WEBHOOK_URL": webhooks.URL} for name in (WRITER, WEBHOOK)},
+    constants=webhooks.in_place(),
+)
+"""Pods that profiles select, while the webhook is there, away, hung, slow, or not trusted."""
 GATHERED: Final = replace(SHORT, size=Size(nodes=8, singles=0), actions=gathers.crowd)
 """Gangs that must lie in one domain of the network."""
+RESERVED_MEMBERS: Final = replace(
+    SHORT,
+    size=Size(nodes=2, gangs=24),
+    actions=reserved_members.crowd,
+    replicas=watched_solvers,
+    faults=every(7.0, trouble.nothing, trouble.nothing, trouble.killed(SOLVER), trouble.killed(WRITER)),
+)
+"""Gangs of which some members are Reservations."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,

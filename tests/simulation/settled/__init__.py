@@ -43,6 +43,8 @@ def _not_over(harness: Harness, counts: Counts) -> Iterator[str]:
     yield from ended.strategies(harness, counts)
     yield from reserved.reservations(harness, counts)
     yield from node_agent.unsettled(harness)
+    if harness.yarn is not None:
+        yield from harness.yarn.unsettled()
 
 
 def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from tests.simulation.harness import Harness
 from tests.simulation.laws import Pardon
 from tests.simulation.services import SLO_MANAGER
 from tests.simulation.settled.held import GROUPS, labels, objects
+from tests.simulation.settled.held import SCHEDULING as KOORDINATOR
 from tests.simulation.workload import STRATEGY
 
 from berth.contracts import names
 from berth.contracts.ledger import PlanStatus
 from berth.contracts.slo import CONFIG_MAP
 from berth.invariants import Counts
+from berth.invariants.facts import ENDED
+from berth.invariants.members import said_by_json
 from berth.rules.gang_config import gang_name_of_pod
 from berth.rules.podgroup_phase import RUNNING, SCHEDULED, SCHEDULING
 from berth.simcluster.store.resource import CONFIGMAPS, NODES, PODS
@@ -60,19 +63,25 @@ def decisions(harness: Harness, counts: Counts) -> Iterator[str]:
 
 def gangs(harness: Harness, counts: Counts) -> Iterator[str]:
     """PodGroups whose counters are not those of their members, as long as they are counted."""
-    members: dict[str, list[dict[str, Any]]] = {}
+    members: dict[str, list[tuple[bool, str]]] = {}
+    """By gang: whether each member is on a node, and the phase of a pod."""
     for key, pod in objects(harness, "", "pods").items():
         gang = gang_name_of_pod(labels(pod), pod.meta.get("annotations") or {})
         if gang and pod.data["spec"].get("schedulerName") == names.SCHEDULER_NAME:
-            members.setdefault(f"{key.partition('/')[0]}/{gang}", []).append(pod.data)
+            member = bool(pod.data["spec"].get("nodeName")), pod.data.get("status", {}).get("phase", "")
+            members.setdefault(f"{key.partition('/')[0]}/{gang}", []).append(member)
+    for reservation in objects(harness, KOORDINATOR, "reservations").values():
+        status, gang = reservation.data.get("status") or {}, said_by_json(reservation.data).gang
+        if gang and status.get("phase") not in ENDED:
+            members.setdefault(gang, []).append((bool(status.get("nodeName")), ""))
     for key, group in objects(harness, GROUPS, "podgroups").items():
-        status, pods = group.data.get("status") or {}, members.get(key, [])
-        if not pods or status.get("phase") not in COUNTED:
+        status, there = group.data.get("status") or {}, members.get(key, [])
+        if not there or status.get("phase") not in COUNTED:
             continue
         counts.judged("L1")
-        phases = [each.get("status", {}).get("phase") for each in pods]
+        phases = [phase for _, phase in there]
         counted = {each.lower(): phases.count(each) for each in ("Running", "Succeeded", "Failed")}
-        counted["scheduled"] = sum(1 for each in pods if each["spec"].get("nodeName"))
+        counted["scheduled"] = sum(is_bound for is_bound, _ in there)
         shown = {name: status.get(name, 0) for name in counted}
         if shown != counted:
             yield f"PodGroup {key} is {status['phase']} and shows {shown}, its members are {counted}"

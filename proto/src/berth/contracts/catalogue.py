@@ -22,6 +22,7 @@ from berth.contracts import (
     ledger,
     metrics,
     network,
+    node_audit,
     node_pressure,
     node_report,
     node_runtime,
@@ -178,6 +179,10 @@ CHANNELS = (
     Channel(gang_question.GangAnswer, "reply", f"{_SVC}.placement-solver.gang", _SOLVER),
     Channel(quota_question.QuotaQuestion, "request", f"{_SVC}.quota-manager.quota", "anybody"),
     Channel(quota_question.QuotaAnswer, "reply", f"{_SVC}.quota-manager.quota", _QUOTA),
+    Channel(node_audit.LendingQuestion, "request", f"{_SVC}.slo-manager.lending", "anybody"),
+    Channel(node_audit.LendingAnswer, "reply", f"{_SVC}.slo-manager.lending", _SLO),
+    Channel(node_audit.TrailQuestion, "request", f"{_SVC}.node-qos-enforcer.trail", "anybody"),
+    Channel(node_audit.TrailAnswer, "reply", f"{_SVC}.node-qos-enforcer.trail", _AGENT),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

@@ -71,6 +71,16 @@ class PodUsage(Part, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+class HostApplicationUsage(Part, frozen=True, kw_only=True):
+    """Use of processes outside of pods that the node's strategy names: of which QoS class, and which priority class
+    they count with."""
+
+    name: str
+    usage: Usage = Usage()
+    qos: str = ""
+    priority_class: str = ""
+
+
 class UsageWindow(Part, frozen=True, kw_only=True):
     """Use of the node over the last `duration_s` seconds: the average and percentiles of what was measured then.
 
@@ -96,7 +106,10 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     have no such figures. `windows` are those of the node, shortest first. `runtime_plugin` is None where the agent is
     no plugin of the container runtime. `strategies` says of each strategy by name how it stands on a node that
     enforces: off, how many values it holds, why it does nothing, what of the kernel it lacks. `prod_reclaimable` is
-    what prod pods have asked for and are predicted not to need, None while that is not known.
+    what prod pods have asked for and are predicted not to need, None while that is not known. `host_applications` are
+    those outside of pods whose use could be measured; `system_usage` is what neither they nor pods account for.
+    `memory_policy` says which memory counts as used, as the protocol calls it (`usageWithHotPageCache`); empty: without
+    page cache, which is also what counts where the kernel cannot tell idle pages from others.
     """
 
     node: str
@@ -120,3 +133,5 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     problems: list[Problem] = []
     strategies: dict[str, str] = {}
     prod_reclaimable: Usage | None = None
+    host_applications: list[HostApplicationUsage] = []
+    memory_policy: str = ""

@@ -127,7 +127,8 @@ class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
     sizes are known. `labels` and `annotations` are those that an agent heeds. `priority` None: the pod has none.
     `priority_class` is the protocol's, `workload` the owner, `Kind/namespace/name`, empty without one. `left` is when
     the pod was gone, unix seconds, 0 while it is there: what was evicted for the node's sake stays for an hour, as the
-    record of why. `low_oom_scores`: its namespace lets it have OOM scores below those that kubelet gives.
+    record of why. `low_oom_scores`: its namespace lets it have OOM scores below those that kubelet gives. `volumes` is
+    there where it limits the disks of its volumes: how kubelet calls the folder of each, by the pod's name for it.
     """
 
     node: str
@@ -149,3 +150,4 @@ class NodePod(Message, frozen=True, kw_only=True, tag="nodepod.set.v1"):
     eviction: PodEviction | None = None
     left: float = 0.0
     low_oom_scores: bool = False
+    volumes: dict[str, str] = {}

@@ -119,7 +119,8 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     condition PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a
     condition DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that
     its kubelet has from a file. `ready` repeats the condition Ready of a placeholder (label `operating-mode`); of
-    others it is false.
+    others it is false. `limited_volumes` is there where the pod limits the disks of its volumes (annotation
+    `blkioQOS`): the claim of each volume by the pod's name for it, empty for an inline CSI volume.
     """
 
     namespace: str
@@ -144,6 +145,7 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     mirror: bool = False
     problems: list[Problem] = []
     ready: bool = False
+    limited_volumes: dict[str, str] = {}
 
 
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):

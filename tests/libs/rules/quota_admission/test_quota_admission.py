@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies
 
 from berth.contracts.base import Problem
-from berth.rules.quota_admission.bookings import Asked, book
+from berth.rules.quota_admission.bookings import Asked, book, retries_of
 from berth.rules.quota_admission.defaults import with_defaults
 from berth.rules.quota_admission.object_checks import object_refusals
 from berth.rules.quota_admission.pods import PodOfQuota, pod_refusals
@@ -103,6 +103,11 @@ def test_reference_bookings(case):
     ]
     assert shown == case["expect"]["results"]
     assert booked == case["expect"]["childRequest"]
+
+
+@pytest.mark.parametrize("case", cases("quota/booking_retries"))
+def test_reference_retries(case):
+    assert retries_of(case["given"]["batch"], case["given"]["maxRetries"]) == case["expect"]["retries"]
 
 
 def test_the_creator_of_a_pod_is_told_what_is_exceeded():

@@ -28,7 +28,8 @@ def stage(*bound: str) -> Story:
 def look(memory: GangMemory, story: Story) -> set[str]:
     pods = [msgspec.convert(each, kube.Pod) for each in story.objects["pods"].values()]
     groups = [msgspec.convert(each, kube.PodGroup) for each in story.objects.get("podgroups", {}).values()]
-    memory.look(pods, groups, OURS)
+    reserved = [msgspec.convert(each, kube.Reservation) for each in story.objects.get("reservations", {}).values()]
+    memory.look(pods, groups, OURS, reserved)
     return memory.excused
 
 
@@ -137,3 +138,13 @@ def test_members_that_came_and_went_between_two_looks_excuse_their_gang() -> Non
     for name in ("h0", "h1"):
         story.delete("pods", name)
     assert look(memory, story) == {"default/g", "default/h"}
+
+
+def test_a_reservation_that_is_lost_excuses_its_gang() -> None:
+    memory, story = GangMemory(), stage("g1", "g2")
+    notes = {names.ANNOTATION_GANG_NAME: "g", names.ANNOTATION_GANG_MIN: "3"}
+    story.reservation("r", template={"metadata": {"annotations": notes}})
+    look(memory, story)
+    assert look(memory, story) == set(), "whole: two pods and a Reservation"
+    story.delete("reservations", "r")
+    assert look(memory, story) == G

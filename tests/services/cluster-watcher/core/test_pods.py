@@ -154,6 +154,21 @@ def test_constraints_that_state_does_not_carry(spec: dict[str, Any], constraints
     assert seen.problems == []
 
 
+def test_volumes_of_a_pod_that_limits_their_disks() -> None:
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "a-data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "inline", "csi": {"driver": "d"}},
+        {"name": "none", "emptyDir": {}},
+        {"name": 7, "csi": {"driver": "d"}},
+        {"name": "odd", "persistentVolumeClaim": "x"},
+    ]
+    spec = {"containers": [{"name": "c"}], "volumes": volumes}
+    assert read(pod(spec)).limited_volumes == {}
+    limited = read(pod(spec, annotations={names.ANNOTATION_BLKIO_QOS: "{}"})).limited_volumes
+    assert limited == {"data": "a-data", "scratch": "a-scratch", "inline": ""}
+
+
 def test_volumes_that_may_tie_it_to_nodes() -> None:
     seen = read(
         pod(

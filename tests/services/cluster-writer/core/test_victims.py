@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.cluster_writer.core.victims import RunningGangs, leaving_together, why_stays
 from berth.contracts import names
-from berth.contracts.state import Pod, PodGroup
+from berth.contracts.state import Pod, PodGroup, PodTemplate, Reservation
 from berth.testing.builders import pod
 
 
@@ -23,7 +23,7 @@ def judged(
 ) -> str:
     running = RunningGangs()
     for each in [victim, *(others or [])]:
-        running.see_pod((each.namespace, each.name), each)
+        running.see((each.namespace, each.name), each)
     return why_stays(victim, chosen | {victim.uid}, groups or {}, running)
 
 
@@ -34,6 +34,22 @@ def test_a_single_pod_may_leave() -> None:
 
 def test_a_protected_one_stays() -> None:
     assert judged(pod("p").set(mirror=True).on("n").build(1), set()) == "default/p is protected: mirror pod"
+
+
+def test_a_reservation_counts_and_keeps_its_gang_where_it_is() -> None:
+    template = PodTemplate(annotations={names.ANNOTATION_GANG_NAME: "g", names.ANNOTATION_GANG_MIN: "2"})
+    there = Reservation(name="r", uid="uid-r", version=9, template=template, phase="Available", node="n")
+    first, second, *_ = members(2)
+
+    def why(*leaving: Pod) -> str:
+        running = RunningGangs()
+        for each in (first, second):
+            running.see((each.namespace, each.name), each)
+        running.see(("", "r"), there)
+        return why_stays(first, {each.uid for each in leaving}, {}, running)
+
+    assert why(first) == ""
+    assert why(first, second) == "default/p0 leaves 1 of the strict gang default/g, which needs 2"
 
 
 def members(count: int, **settings: str) -> list[Pod]:
@@ -75,7 +91,7 @@ def test_those_of_one_strict_gang_go_one_after_the_other() -> None:
 def test_a_gang_is_forgotten_with_its_last_member() -> None:
     running = RunningGangs()
     (first,) = members(1)
-    running.see_pod(("default", "p0"), first)
+    running.see(("default", "p0"), first)
     assert list(running.staying("default/g")) == [first]
-    running.see_pod(("default", "p0"), None)
+    running.see(("default", "p0"), None)
     assert list(running.staying("default/g")) == []

@@ -116,6 +116,12 @@ class TestBurst:
             in CPU_BURST_STRATEGY.decide(look, self.SPEC, CPU_BURST_STRATEGY.memory).wanted
         )
 
+    @pytest.mark.parametrize("parts", [(), (Wanted("g/c", QUOTA_SCALE, "1.2"), Wanted("g", QUOTA_SCALE, "1.2"))])
+    def test_where_a_part_of_a_quota_is_kept_the_quotas_of_the_pod_are(self, parts):
+        composed = compose(self.look(1, 0), [*parts, Wanted("g/c", QUOTA_BURST, KEEP)])
+        assert composed.values == {}
+        assert composed.kept == {Ref("g/c", CPU_QUOTA), Ref("g", CPU_QUOTA)}
+
     @pytest.mark.parametrize(
         "of",
         [

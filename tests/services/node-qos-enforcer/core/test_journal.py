@@ -1,10 +1,11 @@
 """The journal of what files had before, as values."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.journal import BYTES_MAX, Journal, Kept, decode, encode
+from berth.node_qos_enforcer.core.journal import BYTES_MAX, Journal, Kept, decode, encode, salvage
 
 KEPT = st.builds(Kept, path=st.sampled_from("abcd"), text=st.text(max_size=5), folder=st.integers(0, 3))
 
@@ -52,3 +53,22 @@ def test_what_cannot_be_read_is_named():
     later = decode(b'{"boot":"b","files":[],"version":2}', "b")
     assert isinstance(later, Problem)
     assert later.field == "journal.version"
+
+
+@given(st.lists(KEPT, min_size=1, max_size=6), st.integers(0, 400), st.sampled_from([b"", b"\xff", b'"', b"{", b"}"]))
+def test_of_a_damaged_journal_what_lies_before_the_damage_is_read(noted, at, put):
+    journal = Journal(noted)
+    data = encode(journal, "b")
+    at = min(at, len(data) - 1)
+    damaged = data[:at] + put + (data[at + 1 :] if put else b"")
+    found = list(salvage(damaged, "b"))
+    whole = data[:at].decode(errors="replace")
+    before = [each for each in journal if msgspec.json.encode(each).decode() in whole]
+    assert found[: len(before)] == before
+    assert {each.path for each in salvage(data, "b")} == {each.path for each in journal}
+    assert list(salvage(damaged, "other")) == []
+
+
+def test_of_a_later_version_nothing_is_undone():
+    later = encode(Journal([Kept("a", "1", 1)]), "b").replace(b'"version":1', b'"version":2')
+    assert list(salvage(later, "b")) == []

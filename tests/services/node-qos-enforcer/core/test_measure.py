@@ -14,9 +14,11 @@ from berth.node_qos_enforcer.core.node_facts import NodeFacts
 from berth.node_qos_enforcer.core.plan import Held
 from berth.node_qos_enforcer.core.pressure import Stall, StallPair
 from berth.node_qos_enforcer.core.proc import MemInfo
-from berth.node_qos_enforcer.core.sample import GroupSample, NodeSample, PodSample
+from berth.node_qos_enforcer.core.sample import ApplicationSample, GroupSample, NodeSample, PodSample
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.core.usage import Reading
+from berth.rules.load_aware.agent_report import read_agent_report
+from berth.slo_manager.core.mirror import status_of
 
 SECOND = 1_000_000_000
 MIB = 1 << 20
@@ -221,3 +223,28 @@ def test_same_looks_give_the_same_message(threshold):
         return measure(meter, look, strategy=Strategy(threshold_percent=threshold))
 
     assert once() == once()
+
+
+def test_applications_outside_of_pods_are_rows_of_their_own():
+    meter = Meter("n", max_gap_s=20.0)
+
+    def sample(at, node_s, web_s):
+        web = GroupSample(cpu=Reading(int(web_s * 1e9), at), memory_bytes=3 << 30)
+        one = ApplicationSample(name="web", is_best_effort=False, group=web, qos="LS", priority_class="koord-prod")
+        gone = ApplicationSample(name="gone", is_best_effort=False, group=GroupSample())
+        memory = MemInfo(16 << 30, 8 << 30, 8 << 30)
+        cpu = Reading(int(node_s * 1e9), at)
+        return NodeSample(cpu=cpu, memory=memory, online_cpus=8, applications=(one, gone))
+
+    meter.measure(sample(0.0, 0.0, 0.0), now=0.0, strategy=Strategy())
+    found = meter.measure(sample(10.0, 40.0, 15.0), now=10.0, strategy=Strategy()).metrics
+    (row,) = found.host_applications
+    assert (row.name, row.qos, row.priority_class) == ("web", "LS", "koord-prod")
+    assert row.usage == Usage(cpu_milli=1500, memory_bytes=3 << 30)
+    assert found.system_usage == Usage(cpu_milli=2500, memory_bytes=5 << 30)
+    metric, problems = read_agent_report(found, 100.0)
+    assert problems == ()
+    (told,) = metric.host_applications
+    assert (told.priority_class, told.usage) == ("koord-prod", {"cpu": 1500, "memory": 3 << 30})
+    (shown,) = status_of(metric, ())["hostApplicationMetric"]
+    assert (shown["name"], shown["priority"], shown["qos"]) == ("web", "koord-prod", "LS")

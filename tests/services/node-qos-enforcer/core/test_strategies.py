@@ -15,7 +15,7 @@ from berth.node_qos_enforcer.core.strategies.cold_memory import COLD_MEMORY
 from berth.node_qos_enforcer.core.strategies.core_scheduling import CORE_SCHEDULING
 from berth.node_qos_enforcer.core.strategies.group_identity import GROUP_IDENTITY
 from berth.node_qos_enforcer.core.strategies.kernel_settings import KERNEL_SETTINGS
-from berth.node_qos_enforcer.core.strategies.knobs import KNOBS
+from berth.node_qos_enforcer.core.strategies.knobs import KNOBS, LOOKED_AT
 from berth.node_qos_enforcer.core.strategies.network import NETWORK
 from berth.node_qos_enforcer.core.strategies.oom_scores import OOM_SCORES
 from berth.node_qos_enforcer.core.strategies.page_cache import PAGE_CACHE
@@ -75,7 +75,8 @@ def test_nothing_is_wanted_of_a_node_without_a_strategy():
     spec = node_slo.effective({})
     for strategy in STRATEGIES:
         if strategy.is_on(spec):
-            assert strategy.decide(look(pod("a")), spec, strategy.memory).wanted == ()
+            wanted = strategy.decide(look(pod("a")), spec, strategy.memory).wanted
+            assert {each.knob for each in wanted} <= {knob.name for knob in LOOKED_AT}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.name)
@@ -242,9 +243,44 @@ def test_limits_of_disks():
         ("kubepods/burstable/poda", "io.max", "8:16"): "rbps=max wbps=max riops=max wiops=9",
         ("kubepods/burstable/poda", "io.weight", "8:16"): "100",
     }
-    of_version_1 = decided(BLOCK_IO, look(disks=DISKS, version=1), spec)
-    assert ("", "blkio.cost.model") in values(of_version_1)
-    assert values(of_version_1)[BE, "blkio.throttle.read_bps_device"] == "1048576"
+
+
+def test_version_1_does_not_hand_limits_of_disks_down():
+    blocks = {"blocks": [{"name": "/dev/vda", "type": "device", "ioCfg": LIMITED}]}
+    asks = {"blocks": [{"name": "pv-1", "type": "podvolume", "ioCfg": {"writeIOPS": 9}}]}
+    spec = qos(be={"blkioQOS": ON | blocks}, root={"blkioQOS": ON | blocks})
+    owner = pod("a", "LS", annotations={names.ANNOTATION_BLKIO_QOS: asks})
+    batch = pod("b", "BE", kube_qos="BestEffort")
+    found = decided(BLOCK_IO, look(owner, batch, disks=DISKS, version=1), spec)
+    assert ("", "blkio.cost.model") in values(found)
+    of_group = {each.group: each.value for each in found.wanted if each.knob == "blkio.throttle.read_bps_device"}
+    assert of_group == {
+        BE: "1048576",
+        batch.containers[0].group: "1048576",
+        owner.group: "0",
+        owner.containers[0].group: "0",
+    }
+
+
+@pytest.mark.parametrize(("volumes", "name"), [({"data": "pv-1"}, "data"), ({}, "pv-1"), ({"other": "pv-2"}, "pv-1")])
+def test_a_pod_names_its_volumes_as_it_does_itself_or_as_kubelet_does(volumes, name):
+    asks = {"blocks": [{"name": name, "type": "podvolume", "ioCfg": {"writeIOPS": 9}}]}
+    owner = pod("a", "LS", annotations={names.ANNOTATION_BLKIO_QOS: asks}, volumes=volumes)
+    found = decided(BLOCK_IO, look(owner, disks=DISKS), {})
+    assert {each.key for each in found.wanted} == {"8:16"}
+    assert found.reports == ()
+
+
+@pytest.mark.parametrize("name", ["nothing", "../../../b/volumes/kubernetes.io~csi/pv-1", "data"])
+def test_a_volume_that_is_not_its_own_is_named(name):
+    asks = {"blocks": [{"name": name, "type": "podvolume"}]}
+    disks = Disks(
+        DISKS.disk_number, mount_device={"/var/lib/kubelet/pods/b/volumes/kubernetes.io~csi/pv-1/mount": "/dev/vdb"}
+    )
+    owner = pod("a", "LS", annotations={names.ANNOTATION_BLKIO_QOS: asks}, volumes={"data": "pv-1"})
+    found = decided(BLOCK_IO, look(owner, disks=disks), {})
+    assert found.wanted == ()
+    assert found.reports[0].field == "pods[d/a].metadata.annotations[koordinator.sh/blkioQOS].blocks[0]"
 
 
 @pytest.mark.parametrize(

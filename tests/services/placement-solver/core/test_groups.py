@@ -16,7 +16,7 @@ def test_a_solver_that_stayed_sees_the_gang_of_one_that_restarted() -> None:
     stayed, restarted = Gangs(), Gangs()
     stayed.see_group("default", "g", group)
     for gangs in (stayed, restarted):
-        gangs.see_pod(("default", "p"), ours, decided=False)
+        gangs.see(("default", "p"), ours, decided=False)
     stayed.see_group("default", "g", None)
     assert stayed.group_of("default/g") == restarted.group_of("default/g") == "default/g"
     assert stayed.gangs["default/g"].config == restarted.gangs["default/g"].config
@@ -27,7 +27,7 @@ def test_the_settings_of_members_do_not_depend_on_who_came_first() -> None:
     one, other = Gangs(), Gangs()
     for gangs, order in ((one, members), (other, members[::-1])):
         for each in order:
-            gangs.see_pod((each.namespace, each.name), each, decided=False)
+            gangs.see((each.namespace, each.name), each, decided=False)
     assert one.gangs["default/g"].config == other.gangs["default/g"].config
-    one.see_pod(("default", "a"), None, decided=False)
+    one.see(("default", "a"), None, decided=False)
     assert one.gangs["default/g"].config.min_member == 3

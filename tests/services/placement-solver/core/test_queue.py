@@ -428,9 +428,9 @@ def test_who_is_tried_for_all_and_goes_or_becomes_another_has_the_next_tried() -
     assert drain(queue, 9.0) == ["p2", "p4"]
 
 
-def test_who_is_meant_by_name_is_tried_with_all_others() -> None:
+def test_who_is_meant_by_name_is_tried_beside_those_who_stand_for_all() -> None:
     queue = Queue()
-    for number in range(5):
+    for number in range(6):
         refused(queue, f"p{number}", 1000)
-    queue.wake(9.0, each_by_itself=True)
-    assert len(drain(queue, 9.0)) == 5
+    queue.wake(9.0, by_itself=lambda waiting: waiting.object.name == "p4")
+    assert sorted(drain(queue, 9.0)) == ["p0", "p1", "p4"]

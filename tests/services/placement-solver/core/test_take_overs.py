@@ -204,6 +204,14 @@ def test_a_note_that_is_left_over_is_taken_off_where_its_pod_is_not_taken(run: A
     assert claim.reservation == ""
 
 
+def test_a_note_is_taken_off_as_well_where_it_takes_over_nobody_any_more(run: Any) -> None:
+    run.pod(running("p", 6).annotation(names.ANNOTATION_RESERVATION_ALLOCATED, '{"name":"r","uid":"uid-r"}'))
+    reserve(run, 2, pre_allocation=False)
+    assert taken(run.round()) == [("let-go", "p")]
+    (claim,) = run.cluster.book.claims_of(("default", "p"))
+    assert claim.reservation == ""
+
+
 def test_two_of_one_plan_do_not_take_the_same_pod(run: Any) -> None:
     run.pod(running("p", 6))
     for name in ("r", "s"):

@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.services.worlds.quota.definition import Child
 
-from berth.quota_manager.core.sharing import Child, effective_minimum, largest_remainder, share
+from berth.quota_manager.core.sharing import effective_minimum, largest_remainder, share
 
 
 def oracle(total, children):

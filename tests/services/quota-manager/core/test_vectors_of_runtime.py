@@ -1,9 +1,9 @@
 """Reference cases of the runtime rule, one level and whole trees."""
 
 import pytest
-from tests.services.worlds.quota.definition import Asking, solve
+from tests.services.worlds.quota.definition import Asking, Child, solve
 
-from berth.quota_manager.core.sharing import Child, share
+from berth.quota_manager.core.sharing import share
 from berth.testing.vectors import cases
 
 

@@ -7,9 +7,23 @@ It neither checks nor repairs its input: parents must be known and free of cycle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
+from typing import NamedTuple
 
-from berth.quota_manager.core.sharing import Child, effective_minimum, share
+from berth.quota_manager.core.sharing import effective_minimum, share
 from berth.resources.amounts import Amounts, add_into, maximum
+
+
+class Child(NamedTuple):
+    """What one child brings to the level, all in the unit of the resource."""
+
+    name: str
+    weight: int
+    request: int
+    """What the child asks for, already cut to its max."""
+    minimum: int
+    """The effective (perhaps scaled) min."""
+    guarantee: int = 0
+    lends: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ class World:
                 self.late_grants.append((self.now + DOUBT_S, grant.share))
                 continue
             self.granted = grant.share
-            self.dividing.granted("node-1")
+            self.dividing.answered("node-1")
         return found
 
     def settle(self) -> None:
@@ -219,6 +219,24 @@ def test_while_it_is_not_listed_all_stays_as_it_is() -> None:
     world.is_listed = True
     world.settle()
     assert world.granted == Share(5, 1000)
+
+
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    """All but what may still be carried out: a node may come back by its name."""
+    world = World(8)
+    world.round(loses=False)
+    world.cluster_writer()
+    world.slo_manager()
+    world.shown_note, world.shown_offer = world.note, (world.parties, dict(world.offered))
+    world.dividing.granting("node-1", Share(10, 2000), world.now)
+    world.dividing.keep({"node-1"}, world.now)
+    assert world.round(loses=False).wants == {"node-1": Share(10, 2000)}
+    dividing = world.dividing
+    dividing.keep((), world.now)
+    books = (dividing._wants, dividing._charges, dividing._doubts)
+    assert [len(each) for each in books] == [0, 0, 1]
+    dividing.keep((), world.now + 2 * DOUBT_S)
+    assert not any(books)
 
 
 def test_others_keep_theirs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from berth.bus import Bus, BusError
@@ -21,11 +21,13 @@ A = TypeVar("A", bound=Message)
 T = TypeVar("T")
 
 
-async def ask_replicas(bus: Bus, subject: str, question: Message, answer: type[A]) -> list[A]:
+async def ask_replicas(
+    bus: Bus, subject: str, question: Message, answer: type[A], waits_s: Sequence[float] = ANSWER_WAITS_S
+) -> list[A]:
     """The answers that can be read; empty when none answers."""
     payload = encode(question)
     answers: list[A] = []
-    for wait_s in ANSWER_WAITS_S:
+    for wait_s in waits_s:
         for raw in await bus.ask_all(subject, payload, wait_s=wait_s):
             try:
                 answers.append(decode(raw, answer))

@@ -42,7 +42,8 @@ def _bytes(value: float, now: float) -> str:
     return f"{value:.4g} TiB"
 
 
-def _ago(value: float, now: float) -> str:
+def ago(value: float, now: float) -> str:
+    """How long before `now` a time is, both in seconds."""
     seconds = max(0.0, now - value)
     if seconds < 120:
         return f"{seconds:.0f} s ago"
@@ -51,7 +52,7 @@ def _ago(value: float, now: float) -> str:
 
 _UNITS: Mapping[str, Callable[[float, float], str]] = {
     "_bytes": _bytes,
-    "_at": _ago,
+    "_at": ago,
     "_milli": lambda value, now: f"{value / 1000:.4g} cores",
     "_us": lambda value, now: f"{value / 1000:.4g} ms",
     "_ms": lambda value, now: f"{value:.4g} ms",

@@ -1,15 +1,17 @@
-"""A node as lines for people: amounts, devices, NUMA nodes with their cores, pods, what is in flight."""
+"""A node as lines for people: amounts, devices, NUMA nodes with their cores, what it lends, pods, what is in flight."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters
-from typing import Final
+from typing import Final, NamedTuple
 
+from berth.cli.lending_lines import lending_lines, strategy_lines, trail_lines
 from berth.cli.lines import grants_text
 from berth.cli.output import WIDTH_MAX, columns, fitted, wrapped
 from berth.contracts import names
 from berth.contracts.grants import DEVICE_KINDS, VF
+from berth.contracts.node_audit import LendingAnswer, TrailAnswer
 from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodePod, NodeZone
 from berth.resources.amounts import format_amount, in_bytes
 from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
@@ -36,8 +38,19 @@ IN_FLIGHT: Final = ("decided", "nominated")
 FIRST: Final = (names.CPU, names.MEMORY, names.PODS)
 
 
-def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX, strategies: Mapping[str, str] | None = None) -> list[str]:
-    """The answer in lines of so many columns; `strategies` are those of the node's agent, with how each stands."""
+class Beside(NamedTuple):
+    """What others say of a node: how its agent's strategies stand, what the agent has written last, what it lends."""
+
+    strategies: Mapping[str, str] = {}
+    trail: TrailAnswer | None = None
+    lending: LendingAnswer | None = None
+
+
+NOTHING: Final = Beside()
+
+
+def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX, beside: Beside = NOTHING) -> list[str]:
+    """The answer in lines of so many columns."""
     if answer.outcome != "known":
         return [f"node/{answer.name}  {answer.outcome}", *_listed("", answer.message, columns_max)]
     state = [(answer.ready and "ready") or "not ready", *(["cordoned"] if answer.cordoned else [])]
@@ -55,8 +68,12 @@ def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX, strategies: Mapping[
         lines += ["", *partitions]
     if answer.zones:
         lines += ["", *_zones(answer, columns_max)]
-    if strategies:
-        lines += ["", "  STRATEGIES", *columns(list(strategies.items()), indent="    ", gap="  ")]
+    if beside.lending is not None:
+        lines += lending_lines(beside.lending, columns_max)
+    if beside.strategies:
+        lines += ["", "  STRATEGIES", *strategy_lines(beside.strategies, columns_max)]
+    if beside.trail is not None:
+        lines += trail_lines(beside.trail)
     bound = [pod for pod in answer.pods if pod.state not in IN_FLIGHT]
     waiting = [pod for pod in answer.pods if pod.state in IN_FLIGHT]
     for heading, pods in (("PODS", bound), ("IN FLIGHT", waiting)):

@@ -47,6 +47,10 @@ class Excuse(StrEnum):
     """At the end pods are together that were not when they were decided: one of them, or a node, has other labels."""
     STATE_LOST = "state lost"
     """STATE has lost something: keys are written again, from any version."""
+    LENT_LESS = "lent less"
+    """A node has come to lend less, and another framework has its part until it has shrunk."""
+    REGISTERED = "registered"
+    """An agent of another framework has what its configuration says, until it is given its part."""
 
 
 class Counts:

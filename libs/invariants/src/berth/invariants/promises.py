@@ -83,6 +83,11 @@ _ALL: Final = (
     Promise("I30c", "grown-as-decided", "A reservation that is placed holds more only as a decision says."),
     Promise("I36", "lent-as-offered", "No node lends more than it offers in the revision that a decision names."),
     Promise(
+        "I40",
+        "offer-and-grant",
+        "What is offered to Kubernetes and granted to YARN of a node is never more than it lends.",
+    ),
+    Promise(
         "I37",
         "one-eviction-per-need",
         "Nobody leaves for a node's sake whom who leaves already covers, or whom the node's strategy does not name.",

@@ -60,6 +60,18 @@ def may_displace(
     )
 
 
+def is_over(used: Mapping[str, int], runtime: Mapping[str, int], *, rest: Mapping[str, int] | None = None) -> bool:
+    """Whether more of anything is used than the runtime has. `rest` limits what the runtime does not name."""
+    for name, limit in runtime.items():
+        if used.get(name, 0) > limit:
+            return True
+    if rest is not None:
+        for name, limit in rest.items():
+            if name not in runtime and used.get(name, 0) > limit:
+                return True
+    return False
+
+
 def over(used: Mapping[str, int], runtime: Mapping[str, int]) -> dict[str, int]:
     """How much more of each resource is used than the runtime has; what the runtime does not name is not limited."""
     return {name: used.get(name, 0) - limit for name, limit in runtime.items() if used.get(name, 0) > limit}

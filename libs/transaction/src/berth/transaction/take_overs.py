@@ -1,7 +1,7 @@
 """Which pods the decisions on Reservations take over: from its decision on each is a user of that Reservation.
 
-The pod's own decision, if there is one, was made before and names no Reservation; its note follows later. Once the
-decision on the Reservation is settled the pod is by itself again.
+This is R19. The pod's own decision, if there is one, was made before and names no Reservation; its note follows later.
+Once the decision on the Reservation is settled the pod is by itself again.
 """
 
 from __future__ import annotations

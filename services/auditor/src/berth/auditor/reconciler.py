@@ -45,7 +45,7 @@ class Reconciler:
         self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float, rules: QuotaRules = DEFAULTS
     ) -> list[Event]:
         """A complete look at everything; what it brings to light. `now_s` is unix time; `rules`: of quotas."""
-        self._gangs.look(lists.pods, lists.pod_groups, self._schedulers)
+        self._gangs.look(lists.pods, lists.pod_groups, self._schedulers, lists.reservations)
         world = World.of(
             pods=lists.pods,
             nodes=lists.nodes,

@@ -178,7 +178,7 @@ class ClusterView:
             tracker.seen(version)
             self.book.see_pod(name, None)
             self.volume_holders.see_pod(name, None)
-            self.running_gangs.see_pod(name, None)
+            self.running_gangs.see(name, None)
             self.placements.gone(name, version)
             return name
         pod = decode(value, Pod)
@@ -186,7 +186,7 @@ class ClusterView:
         tracker.seen(pod.version)
         self.book.see_pod(name, pod)
         self.volume_holders.see_pod(name, pod)
-        self.running_gangs.see_pod(name, pod)
+        self.running_gangs.see(name, pod)
         self._tell(before, pod, name)
         self.placements.seen(name, pod)
         return name
@@ -197,11 +197,13 @@ class ClusterView:
         if deleted:
             tracker.seen(_version(value))
             self.book.see_reservation(name, None)
+            self.running_gangs.see(name, None)
             return name
         reservation = decode(value, Reservation)
         before = self.book.reservations.get(name)
         tracker.seen(reservation.version)
         self.book.see_reservation(name, reservation)
+        self.running_gangs.see(name, reservation)
         self._tell(before, reservation, name)
         return name
 

@@ -328,7 +328,7 @@ class EvictionExecutor:
         if config is None:
             return True
         leaving = {victim.uid for victim in step.victims}
-        if any(pod.uid not in leaving for pod in self._cluster.running_gangs.staying(config.id)):
+        if any(member.uid not in leaving for member in self._cluster.running_gangs.staying(config.id)):
             return True
         return await self._displaced.note(config.id, plan)
 

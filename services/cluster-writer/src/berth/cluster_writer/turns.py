@@ -43,7 +43,12 @@ class _Waiting:
 
 
 class Turns:
-    """The lines of all objects. `is_busy`: binds are under way; `phase_of` an object by its view, None: not known."""
+    """The lines of all objects. `is_busy`: binds are under way; `phase_of` an object by its view, None: not known.
+
+    What is remembered of requests that are done saves writes, and nothing depends on it: it is lost with the process.
+    An older request that comes again then is carried out behind a newer one; whoever asks compares STATE with what it
+    wants, and asks anew for what the object does not say.
+    """
 
     def __init__(self, clock: Clock, is_busy: Callable[[], bool], phase_of: Callable[[Line], str | None]) -> None:
         self._clock = clock

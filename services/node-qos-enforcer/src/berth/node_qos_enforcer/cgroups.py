@@ -18,9 +18,19 @@ from berth.node_qos_enforcer.core.cgroup_files import (
     parse_bandwidth_v1,
     parse_cpu_usage_ns,
     parse_memory_in_use,
+    parse_memory_stat,
 )
 from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, Driver, qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
+from berth.node_qos_enforcer.core.laws.cold_memory import FILE as IDLE_PAGES
+from berth.node_qos_enforcer.core.laws.cold_memory import (
+    HOT_CACHE,
+    WITH_CACHE,
+    IdlePages,
+    group_usage,
+    parse_idle_pages,
+)
+from berth.node_qos_enforcer.core.malformed import counter
 from berth.node_qos_enforcer.files import FileTree
 
 Mode = Literal["v1", "v2", "hybrid", "none"]
@@ -124,6 +134,32 @@ def read_memory_bytes(read: Read, layout: Layout, group: str) -> int | None:
         return None
     text = read(where.path(group, "memory.stat"))
     return None if text is None else parse_memory_in_use(text, where.version)
+
+
+def read_memory(read: Read, layout: Layout, group: str, policy: str) -> int | None:
+    """Return a group's memory in use under a policy, None when it is gone. Raises Malformed, Unreadable.
+
+    A group whose idle pages are not told has the memory that it has without page cache.
+    """
+    where = layout.memory
+    if where is None or policy not in (HOT_CACHE, WITH_CACHE):
+        return read_memory_bytes(read, layout, group)
+    if policy == WITH_CACHE:
+        file = "memory.usage_in_bytes" if where.version == 1 else "memory.current"
+        text = read(where.path(group, file))
+        return None if text is None else counter(file, "usage", text.strip())
+    idle = read_idle_pages(read, layout, group)
+    if idle is None:
+        return read_memory_bytes(read, layout, group)
+    text = read(where.path(group, "memory.stat"))
+    return None if text is None else group_usage(policy, parse_memory_stat(text, where.version), idle.cold_bytes)
+
+
+def read_idle_pages(read: Read, layout: Layout, group: str) -> IdlePages | None:
+    """Return what kidled tells of a group, None where it does not. Raises Malformed, Unreadable."""
+    text = None if layout.memory is None else read(layout.memory.path(group, IDLE_PAGES))
+    found = None if text is None else parse_idle_pages(text)
+    return found if found is not None and found.is_scanned else None
 
 
 def read_bandwidth(tree: FileTree, layout: Layout, group: str) -> Bandwidth | None:

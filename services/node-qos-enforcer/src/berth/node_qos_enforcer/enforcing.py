@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
@@ -78,6 +79,7 @@ class Enforcer:
         self._disks = disks
         self._groups = GroupsBelow()
         self._composing = Composing(self._doers.knobs)
+        self._tools = tools_lacking()
         self._ended = False
         self._before_s: float | None = None
         self._lock = Lock()
@@ -186,7 +188,7 @@ class Enforcer:
         )
         known.refused = (*answer.reports, *applied.problems, *done.problems)
         lacking = applied.lacking | done.lacking
-        known.standing = standing_of(answer, applied._replace(lacking=lacking))
+        known.standing = standing_of(answer, applied._replace(lacking=lacking), self._tools)
 
 
 def installed_of(settings: Settings) -> frozenset[Component]:
@@ -206,14 +208,23 @@ def _asked(asks: Sequence[EvictionAsk]) -> str:
     return "; ".join(f"{each.uid}: {each.message} ({each.feature})" for each in asks[:3]) or "nobody is asked to leave"
 
 
-def standing_of(answer: Answer, applied: Applied) -> dict[str, str]:
-    """How each strategy stands, in words."""
+def tools_lacking(which: Callable[[str], str | None] = shutil.which) -> frozenset[str]:
+    """The programs that strategies call and this image does not have."""
+    return frozenset(tool for each in STRATEGIES for tool in each.needs.tools if which(tool) is None)
+
+
+def standing_of(answer: Answer, applied: Applied, tools: frozenset[str] = frozenset()) -> dict[str, str]:
+    """How each strategy stands, in words. `tools` are the programs that this image lacks."""
+    called = {each.name: each.needs.tools for each in STRATEGIES}
     lacking = {knob: each for each in STRATEGIES for knob in each.needs.knobs if knob in applied.lacking}
     found = {}
     for each in answer.standings:
         missing = sorted(knob for knob, strategy in lacking.items() if strategy.name == each.name)
         words = "off" if not each.is_on else f"skipped: {each.skipped}" if each.skipped else f"{each.wanted} values"
-        found[each.name] = f"{words}; the kernel lacks {', '.join(missing)}" if missing else words
+        words = f"{words}; the kernel lacks {', '.join(missing)}" if missing else words
+        is_asked = each.is_on and (each.wanted or each.skipped)
+        absent = [tool for tool in called.get(each.name, ()) if tool in tools] if is_asked else []
+        found[each.name] = f"{words}; the image lacks {', '.join(absent)}" if absent else words
     return found
 
 

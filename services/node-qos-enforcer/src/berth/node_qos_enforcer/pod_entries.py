@@ -92,8 +92,12 @@ class PodEntries:
         except InvalidMessage as error:
             self._problems[uid] = Problem(field=f"slo.{node_pod_key(self._node, uid)}", message=str(error)[:200])
             return
+        if (entry.node, entry.uid) != (self._node, uid):
+            message = f"is of pod {entry.uid[:64]!r} on node {entry.node[:64]!r}"
+            self._problems[uid] = Problem(field=f"slo.{node_pod_key(self._node, uid)}", message=message)
+            return
         self._problems.pop(uid, None)
-        if entry.uid == uid and entry != self._entries.get(uid):
+        if entry != self._entries.get(uid):
             self._entries[uid] = entry
             self.version += 1
 

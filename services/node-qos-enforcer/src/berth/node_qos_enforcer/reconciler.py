@@ -1,42 +1,52 @@
 """From each look at the machine, and what the bus shows of the node, to the node's message in METRICS.
 
-A look is measured by the core, and the message goes to the node's own key, which nobody else writes. Nothing here
-waits: the write is queued and only the newest is kept, so measuring goes on while the bus is away.
+A look is measured by the core, and a message that is news goes to the node's own key, which nobody else writes. Nothing
+here waits: the write is queued and only the newest is kept, so measuring goes on while the bus is away.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import msgspec
 
 from berth.bus.port import OwnedPort
 from berth.contracts.codec import encode
+from berth.contracts.metrics import NodeMetrics
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.measure import Measurement, Meter
+from berth.node_qos_enforcer.core.pacing import is_news
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import DEFAULT
 from berth.node_qos_enforcer.core.windows import UsageSeries
 from berth.node_qos_enforcer.views import KnownNode
 
+FIRST: Final = 3
+"""So many looks are told at first: the second and third have a use, and readers lend on the second that they see."""
+
 
 @dataclass
 class Reconciler:
-    """Measures looks and publishes them under the node's key. `enforces`: somebody acts on the plans."""
+    """Measures looks and publishes them under the node's key. `enforces`: somebody acts on the plans. `every_s` is the
+    longest time between two messages."""
 
     known: KnownNode
     meter: Meter
     bucket: OwnedPort
     enforces: bool = False
+    every_s: float = 0.0
     series: UsageSeries = field(default_factory=UsageSeries)
     last: Measurement | None = None
+    told: NodeMetrics | None = None
+    told_at_s: float = 0.0
     last_sample: NodeSample | None = None
     rounds: int = 0
     conflicts: int = 0
 
-    def report(self, sample: NodeSample, *, now: float) -> Measurement:
-        """Measure one look and queue its message; `now` is unix seconds."""
+    def report(self, sample: NodeSample, *, now: float, now_s: float) -> Measurement:
+        """Measure one look and queue its message, if it is news; `now` is unix seconds, `now_s` monotonic."""
         known = self.known
         measurement = self.meter.measure(
             replace(sample, problems=sample.problems + known.problems),
@@ -57,7 +67,9 @@ class Reconciler:
             prod_reclaimable=known.prod_reclaimable,
         )
         measurement = replace(measurement, metrics=metrics)
-        self.bucket.put(self.known.key, encode(metrics))
+        if self.rounds < FIRST or is_news(self.told, metrics, since_s=now_s - self.told_at_s, interval_s=self.every_s):
+            self.bucket.put(self.known.key, encode(metrics))
+            self.told, self.told_at_s = metrics, now_s
         self.last, self.last_sample = measurement, sample
         self.rounds += 1
         figures.observe(sample, measurement)
@@ -67,6 +79,7 @@ class Reconciler:
         """Count that somebody else wrote the key; the next look writes it again, on top of what is there now."""
         if key == self.known.key:
             self.conflicts += 1
+            self.told = None
             figures.CONFLICTS.inc()
 
     def on_reset(self) -> None:

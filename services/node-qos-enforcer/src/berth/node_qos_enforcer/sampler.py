@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups, machine
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, Driver, KubeQos, pod_uid_of, qos_dir
+from berth.node_qos_enforcer.core.laws.cold_memory import HOT_CACHE, WITH_CACHE
 from berth.node_qos_enforcer.core.laws.host_applications import HostApplication
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import PRESSURE_NAMES
@@ -49,6 +50,7 @@ class _Pass:
         self.kept = kept
         self.monotonic = monotonic
         self.clock_ticks_per_s = clock_ticks_per_s
+        self.policy = ""
         self.problems: list[Problem] = []
         self.vanished = 0
 
@@ -77,6 +79,16 @@ class _Pass:
         if text is None:
             raise Malformed("/proc/meminfo", "not there")
         return parse_meminfo(text)
+
+    def choose(self, layout: cgroups.Layout, policy: str) -> int:
+        """Take the policy, if it can be followed. Returns how much of the node's memory nobody touches."""
+        if policy == WITH_CACHE:
+            self.policy = policy
+        if policy != HOT_CACHE:
+            return 0
+        idle = self.attempt("memory_policy", lambda: cgroups.read_idle_pages(self.trees.cgroup.read, layout, ""))
+        self.policy = "" if idle is None else policy
+        return 0 if idle is None else idle.cold_bytes
 
     def node_pressure(self) -> dict[str, StallPair]:
         """Read the node's pressure."""
@@ -144,7 +156,7 @@ class _Pass:
 
     def _memory(self, layout: cgroups.Layout, field: str, path: str, read: cgroups.Read) -> int | None:
         try:
-            return cgroups.read_memory_bytes(read, layout, path)
+            return cgroups.read_memory(read, layout, path, self.policy)
         except (Malformed, Unreadable) as error:
             self.report(f"{field}.memory", str(error))
             return None
@@ -158,7 +170,13 @@ class _Pass:
     def application(self, layout: cgroups.Layout, app: HostApplication) -> ApplicationSample:
         """Read the group of an application. One that is not there counts as the system's."""
         group = self.group(layout, f"hostApplications[{app.name[:64]}]", app.group)
-        return ApplicationSample(name=app.name, is_best_effort=app.is_best_effort, group=group)
+        return ApplicationSample(
+            name=app.name,
+            is_best_effort=app.is_best_effort,
+            group=group,
+            qos=app.qos,
+            priority_class=app.priority_class,
+        )
 
     def pods(self, layout: cgroups.Layout, driver: Driver) -> list[PodSample]:
         found: list[PodSample] = []
@@ -192,6 +210,7 @@ def take_sample(
     applications: Callable[[Driver], Iterable[HostApplication]] = lambda _: (),
     kept: KeptFiles | None = None,
     with_pressure: bool = True,
+    memory_policy: str = "",
 ) -> NodeSample:
     """Look at the node once.
 
@@ -202,6 +221,8 @@ def take_sample(
         applications: the node's applications outside of pods.
         kept: control groups whose files stay open between two looks; None: nothing does.
         with_pressure: read it, which takes as many files again.
+        memory_policy: which memory counts as used (`cold_memory`); where idle pages cannot be told from others, that
+            without page cache.
     """
     look = _Pass(trees, monotonic, clock_ticks_per_s, kept)
     cpu = look.attempt("node_usage.cpu", look.node_cpu)
@@ -209,6 +230,7 @@ def take_sample(
     online = look.attempt("cpu_total", lambda: machine.read_online_cpus(trees.sys))
     layout = look.attempt("cgroup_version", lambda: cgroups.detect_layout(trees.cgroup)) or cgroups.Layout("none")
     driver: Driver | None = look.attempt("cgroup_driver", lambda: cgroups.detect_driver(trees.cgroup, layout))
+    cold_bytes = look.choose(layout, memory_policy)
     groups: dict[KubeQos, GroupSample] = {}
     pods: list[PodSample] = []
     held = Held()
@@ -231,4 +253,6 @@ def take_sample(
         applications=outside,
         vanished=look.vanished,
         problems=tuple(look.problems),
+        memory_policy=look.policy,
+        cold_bytes=cold_bytes,
     )

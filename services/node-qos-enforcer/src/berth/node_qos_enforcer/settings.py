@@ -24,6 +24,14 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     interval_s: Annotated[
         float, Meta(ge=0.1, le=3600, description="time between two looks at the node, in seconds")
     ] = 10.0
+    metrics_interval_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="longest time between two messages of use; it is told at once when it changes by a tenth",
+        ),
+    ] = 60.0
     enforce: Annotated[
         bool, Meta(description="write to the best-effort group what the strategy says; off: only report what would be")
     ] = False

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from berth.contracts import buckets
@@ -17,6 +18,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategies.cold_memory import collect_policy
+from berth.node_qos_enforcer.core.strategies.outside import applications_of
 from berth.node_qos_enforcer.doers import Doers
 from berth.node_qos_enforcer.doers.machine import doers_of
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
@@ -29,6 +32,7 @@ from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_be
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures, shown
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
@@ -40,6 +44,7 @@ from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile, PodsFile, StrategyFile
+from berth.node_qos_enforcer.trail_question import answering
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, load_settings, serve_status
@@ -49,6 +54,10 @@ SECOND_LOOK_S = 1.0
 KEEP_S = 1.0
 BOOT_ID = "sys/kernel/random/boot_id"
 LOOKING = "looking at the node"
+RUNS = (
+    "an agent of this node runs, and would write everything again. Let it give everything back itself "
+    "(BERTH_GIVE_BACK=true), or end it first: take the node out of the DaemonSet's selector, or delete the DaemonSet"
+)
 
 
 class Parts(NamedTuple):
@@ -71,14 +80,16 @@ class Agent:
     def __init__(self) -> None:
         """Know nothing yet; what to read is in the settings, which come with the context."""
         self._parts: Parts | None = None
+        self._interference = InterferenceFigures()
         self.lock = NodeLock("")
 
-    def _shared(self, settings: Settings) -> Parts:
+    def _shared(self, settings: Settings, now: Callable[[], float] = time.time) -> Parts:
         if self._parts is None:
             known = KnownNode(settings.node_or_default())
+            self._interference.node = known.node
             file = StrategyFile(settings.strategy_file, known.node)
-            trees, executor, doers = _machine(settings)
-            known.more.append(executor.problems)
+            trees, executor, doers = _machine(settings, self._interference, now)
+            known.more += [executor.problems, doers.problems]
             inside = Inside(settings, known)
             known.more.append(inside.problems)
             inventories = InventoryFile(settings.inventory_file, known.node)
@@ -91,15 +102,16 @@ class Agent:
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, doers, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         _restore(ctx, file, known)
         _restore_inventory(ctx, inventories, inside)
         _restore_pods(ctx, pods_file, entries)
         await _describe(ctx, trees, known)
         lock = self.lock = NodeLock(ctx.settings.journal_file)
-        if ctx.settings.enforce or ctx.settings.give_back:
-            # During a roll-out the process before this one still writes: its journal is read when it has ended.
-            await lock.wait(ctx.clock.sleep)
+        # During a roll-out the process before this one still writes: its journal is read when it has ended.
+        await lock.wait(ctx.clock.sleep)
         await asyncio.to_thread(executor.load)
         await asyncio.to_thread(doers.load)
         if ctx.settings.nri_socket:
@@ -111,13 +123,18 @@ class Agent:
             await give_back_for_ever(ctx, executor, doers, known)
         elif ctx.settings.enforce:
             applier = Applier(executor, kept=KeptFiles(executor.tree, most_files()))
-            await enforce_for_ever(ctx, trees, known, applier, lock, doers)
+            with shown(self._interference, is_on=ctx.settings.enforce_perf):
+                await enforce_for_ever(ctx, trees, known, applier, lock, doers)
         elif doers.has_done or any(kept.knob for kept in executor.kept):
             await let_go_of_before(ctx, executor, doers)
+        if not (ctx.settings.enforce or ctx.settings.give_back or ctx.settings.nri_socket):
+            lock.release()
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, inventories, _, inside, _, entries, pods_file = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside, _, entries, pods_file = self._shared(
+            ctx.settings, ctx.clock.now
+        )
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -132,13 +149,21 @@ class Agent:
         )
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
         reconciler = Reconciler(
-            known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
+            known=known,
+            meter=meter,
+            bucket=bucket,
+            enforces=ctx.settings.enforce and not ctx.settings.give_back,
+            every_s=ctx.settings.metrics_interval_s,
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
         kubelet = KubeletPods(kubelet_api(ctx.settings)) if ctx.settings.kubelet_url else None
         pods = PodsOfNode(inside if ctx.settings.nri_socket else None, kubelet, ctx.clock.monotonic)
         reporting = Reporting(ctx, known.node, inside.hold, pods)
-        await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
+        await serve_status(
+            ctx,
+            lambda: reconciler.facts() | reporting.facts(),
+            others={"trail": answering(known.node, executor.trail, ctx.clock.now)},
+        )
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
@@ -170,7 +195,9 @@ class Agent:
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
-def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
+def _machine(
+    settings: Settings, figures: InterferenceFigures, now: Callable[[], float] = time.time
+) -> tuple[Trees, Executor, Doers]:
     """The node's files, who writes to them, and who does what is no file."""
     trees = Trees(*map(DiskTree, (settings.proc_root, settings.sys_root, settings.cgroup_or_default())))
     boot = (trees.proc.read(BOOT_ID) or "").strip()
@@ -181,16 +208,30 @@ def _machine(settings: Settings) -> tuple[Trees, Executor, Doers]:
     }
     journal = JournalFile(settings.journal_file)
     groups = DiskTree(settings.cgroup_or_default())
-    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere)
-    return trees, executor, doers_of(groups, settings.journal_file, boot)
+    executor = Executor(groups, journal, boot=boot, elsewhere=elsewhere, now=now)
+    doers = doers_of(groups, elsewhere["sys"], settings.journal_file, boot, figures)
+    return trees, executor, doers
 
 
 def undo(environ: Mapping[str, str]) -> int:
-    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be."""
-    _, executor, doers = _machine(load_settings(Settings, environ))
-    executor.load()
-    doers.load()
-    problems = (*executor.problems(), *doers.clear(), *give_back(executor))
+    """Give everything back that agents of this node have written to. The exit code: 1 when something could not be, 2
+    when it was refused, since an agent runs that would write it again."""
+    settings = load_settings(Settings, environ)
+    lock = NodeLock(settings.journal_file)
+    try:
+        if not lock.take():
+            print(f"{settings.journal_file}: {RUNS}")
+            return 2
+    except OSError as error:
+        print(f"{settings.journal_file}: the lock beside it cannot be taken: {error.strerror}")
+        return 1
+    try:
+        _, executor, doers = _machine(settings, InterferenceFigures())
+        executor.load()
+        doers.load()
+        problems = (*executor.problems(), *doers.problems(), *doers.clear(), *give_back(executor))
+    finally:
+        lock.release()
     for problem in problems:
         print(f"{problem.field}: {problem.message}")
     return 1 if problems else 0
@@ -266,10 +307,15 @@ async def _look(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) ->
     """Take one look in a thread and report it."""
     with figures.LOOK_SECONDS.time():
         sample = await asyncio.to_thread(
-            take_sample, trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK")
+            take_sample,
+            trees,
+            monotonic=ctx.clock.monotonic,
+            clock_ticks_per_s=os.sysconf("SC_CLK_TCK"),
+            applications=lambda driver: applications_of(reconciler.known.strategies.spec, driver)[0],
+            memory_policy=collect_policy(reconciler.known.strategies.spec),
         )
     known = set() if reconciler.last is None else {problem.field for problem in reconciler.last.metrics.problems}
-    measurement = reconciler.report(sample, now=ctx.clock.now())
+    measurement = reconciler.report(sample, now=ctx.clock.now(), now_s=ctx.clock.monotonic())
     for problem in measurement.metrics.problems:
         if problem.field not in known and problem.field != "interval_s":
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)

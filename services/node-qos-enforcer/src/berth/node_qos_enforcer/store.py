@@ -8,6 +8,7 @@ counts as none, and says why.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +23,8 @@ BYTES_MAX = 1 << 18
 INVENTORY_BYTES_MAX = 1 << 20
 """What a message of the bus may have."""
 PODS_BYTES_MAX = 8 << 20
+ASIDE_MAX = 3
+"""Files that could not be read are kept so many times."""
 
 
 class StrategyFile:
@@ -155,6 +158,25 @@ class JournalFile:
         """Keep it: it outlives a loss of power from here on. Raises OSError."""
         if self._path is not None:
             replace_file(self._path, data)
+
+    def keep_aside(self) -> str:
+        """Give a file that cannot be read a second name beside it, and return that. Raises OSError.
+
+        The latest `ASIDE_MAX` stay, the first name being the newest.
+        """
+        if self._path is None:
+            return ""
+        names = [self._path.with_name(f"{self._path.name}.unreadable-{number + 1}") for number in range(ASIDE_MAX)]
+        if names[0].exists() and names[0].samefile(self._path):
+            return str(names[0])
+        for newer, older in list(itertools.pairwise(names))[::-1]:
+            with contextlib.suppress(FileNotFoundError):
+                newer.replace(older)
+        try:
+            names[0].hardlink_to(self._path)
+        except OSError:
+            self._path.replace(names[0])
+        return str(names[0])
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -51,8 +51,8 @@ class GangReports:
                 continue
             gang = cluster.gangs.gangs.get(gang_id)
             members = sorted(gang.children) if gang else ()
-            pods = [pod for name in members if (pod := cluster.book.pods.get(name)) is not None]
-            status = next_status(group, pods, text)
+            seen = [each for name in members if (each := cluster.book.seen(name)) is not None]
+            status = next_status(group, seen, text)
             if not status:
                 self._done(gang_id)
                 continue

@@ -13,6 +13,7 @@ from berth.bus.port import Clock
 from berth.contracts.base import Reason
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
+from berth.placement_solver.between_rounds import commit_alone, new_plan, tell_rejected
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.decide import Basis, growth_decision
@@ -20,10 +21,7 @@ from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.readiness import Readiness
-from berth.telemetry import get_logger
 from berth.transaction.claims import Name
-
-log = get_logger(__name__)
 
 LOOK_EVERY_S: Final = 0.2
 AT_ONCE: Final = 16
@@ -85,7 +83,7 @@ class Growing:
 
     async def _grow(self, name: Name, reservation: Reservation) -> None:
         cluster = self._cluster
-        plan = f"{self._random.getrandbits(96):024x}"
+        plan = new_plan(self._random)
         try:
             claim = cluster.growths.place(reservation, plan)
             problems = [] if isinstance(claim, Reason) else self._verifier.check_growth(claim)
@@ -96,20 +94,15 @@ class Growing:
             await self._tell(name, reservation, claim)
             return
         if problems:
-            metrics.REJECTED_PLANS.inc()
-            text = "the verifier rejected that a Reservation grows: it is not committed; please report this"
-            log.error(text, plan=plan, problems=problems[:8])
+            tell_rejected("that a Reservation grows", plan, problems)
             self._pause(name)
             return
         complete = cluster.book.complete
         basis = Basis(complete["pods"].version, complete["reservations"].version, cluster.now_ms)
         profile = cluster.profile_of(reservation.template.scheduler)
         decision = growth_decision(claim, reservation, basis, cluster.nodes, profile)
-        starts = cluster.ledger_starts
-        outcome = await self._committer.commit(plan, [decision], dict.fromkeys(decision.accounts, 0))
-        metrics.PLANS.labels(outcome.status).inc()
-        if cluster.ledger_starts == starts:
-            self._readiness.require(outcome.sequence)
+        stamps = dict.fromkeys(decision.accounts, 0)
+        outcome = await commit_alone(cluster, self._committer, self._readiness, decision, stamps)
         if outcome.status == "committed":
             metrics.GROWN.inc()
         self._pause(name)

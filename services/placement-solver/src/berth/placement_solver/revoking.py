@@ -13,6 +13,7 @@ from berth.bus.port import Clock
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod
 from berth.placement_solver import metrics
+from berth.placement_solver.between_rounds import commit_alone, new_plan, tell_rejected
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.decide import nominating
@@ -24,10 +25,7 @@ from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.readiness import Readiness
 from berth.rules.preemption import BY_QUOTA
-from berth.telemetry import get_logger
 from berth.transaction.revocations import KIND, name_of_group
-
-log = get_logger(__name__)
 
 LOOK_EVERY_S: Final = 1.0
 """While no profile monitors quotas: what stands has to end all the same."""
@@ -100,7 +98,7 @@ class Revoking:
     async def _revoke(self, key: Key) -> None:
         cluster = self._cluster
         self._triggered_ms[key] = cluster.now_ms
-        plan = f"{self._random.getrandbits(96):024x}"
+        plan = new_plan(self._random)
         try:
             victims = cluster.revocations.victims(key, plan, cluster.now_ms / 1_000)
             problems = self._verifier.check_revocation(key, victims) if victims else []
@@ -110,19 +108,13 @@ class Revoking:
         if not victims:
             return
         if problems:
-            metrics.REJECTED_PLANS.inc()
-            text = "the verifier rejected a revocation: it is not committed; please report this"
-            log.error(text, plan=plan, problems=problems[:8])
+            tell_rejected("a revocation", plan, problems)
             return
         decision, revisions = self._decision(key, plan, victims)
         if self._readiness.is_behind(revisions):
             del self._triggered_ms[key]
             return
-        starts = cluster.ledger_starts
-        outcome = await self._committer.commit(plan, [decision], revisions)
-        metrics.PLANS.labels(outcome.status).inc()
-        if cluster.ledger_starts == starts:
-            self._readiness.require(outcome.sequence)
+        outcome = await commit_alone(cluster, self._committer, self._readiness, decision, revisions)
         if outcome.status != "committed":
             del self._triggered_ms[key]
             return

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from berth.contracts.base import Problem as WireProblem
 from berth.contracts.command import PatchObject
@@ -54,9 +54,12 @@ class Reconciler:
         started: float = 0.0,
         admission: Admission | None = None,
         home: str = "",
+        maxes: Mapping[str, Mapping[str, Any]] | None = None,
+        configuration: str = "",
         hooks: Hooks | None = None,
     ) -> None:
-        """`started`: the monotonic time from which write-backs are allowed. `home`: where built-in groups are made."""
+        """`started`: the monotonic time from which write-backs are allowed. `home`: where built-in groups are made,
+        `maxes`: with which max, by group. `configuration`: what was read of it, for people."""
         self.engine = Engine(rules)
         self.published_groups = PublishedGroups()
         self.slipped = Slipped(admission or Admission(), self._demand_of)
@@ -69,7 +72,8 @@ class Reconciler:
         self._overuse = Overuse()
         self._loans_due = started
         self._interval_s = interval_s
-        self.maker = Maker(interval_s, retry_s)
+        self.maker = Maker(interval_s, retry_s, maxes or {})
+        self._configuration = configuration
         self._home = home
         self._nodes_of: dict[str, list[Requirement]] = {}
         self._profile_alarms = Alarms(grace_s)
@@ -122,6 +126,7 @@ class Reconciler:
             "write-backs waiting": len(self.pace),
             **self.hooking.facts,
             "unreadable messages": self.unreadable,
+            **({"scheduler configuration": self._configuration} if self._configuration else {}),
             "view": self.missing,
         }
 

@@ -32,6 +32,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         Seconds, Meta(description="how long a group must be over its runtime before an event says so")
     ] = 5.0
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
+    scheduler_config_file: Annotated[
+        str,
+        Meta(description="file with the solvers' KubeSchedulerConfiguration: its ElasticQuotaArgs go before quota_*"),
+    ] = ""
     quota_scale_min: Annotated[
         bool, Meta(description="enableMinQuotaScale: minimums shrink in proportion when they exceed the total")
     ] = True

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.quota_question import QuotaQuestion
+from berth.quota_manager.configuration import configured_by
 from berth.quota_manager.core import series
 from berth.quota_manager.core.hooks.asking import Hooks
 from berth.quota_manager.core.hooks.rounds import rules_with
@@ -16,7 +17,9 @@ from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
 from berth.quota_manager.views import EVERYTHING, STAMPS
 from berth.runtime import Context, Input, Manager, Output
-from berth.telemetry import collected_gauge, counter, gauge, histogram
+from berth.telemetry import collected_gauge, counter, gauge, get_logger, histogram
+
+log = get_logger(__name__)
 
 REST = 4.0
 """Rounds of a busy tree are spaced by this many times their length, so that a flood of pods costs a fifth of a core."""
@@ -26,6 +29,9 @@ TICK_S = 0.5
 GROUPS = gauge("berth_quota_groups", "Quota groups, the built-in ones included.")
 PODS = gauge("berth_quota_pods", "Pods that count against a quota group.")
 PROBLEMS = gauge("berth_quota_problems", "Things that are wrong with ElasticQuotas and ElasticQuotaProfiles now.")
+MISCONFIGURED = gauge(
+    "berth_quota_configuration_problems", "Things that are wrong with the scheduler configuration that was read."
+)
 UNADMITTED = gauge("berth_quota_unadmitted_objects", "ElasticQuotas that admission would have refused.")
 OVERUSED = gauge("berth_quota_overused_groups", "Groups that use more than their runtime.")
 UNREADABLE = gauge(
@@ -50,8 +56,11 @@ class Shell(Manager[Settings, Reconciler]):
             fails_open=settings.quota_hooks_fail_open,
             spent_s=calls.spent_s,
         )
+        configured = configured_by(settings)
+        for problem in configured.problems:
+            log.error("the scheduler configuration cannot be used", field=problem.field, problem=problem.message)
         reconciler = Reconciler(
-            rules_with(settings.rules, hooks),
+            rules_with(configured.rules, hooks),
             on_news=lambda: self.changed.mark(EVERYTHING),
             interval_s=settings.writeback_interval_s,
             retry_s=settings.writeback_retry_s,
@@ -59,7 +68,9 @@ class Shell(Manager[Settings, Reconciler]):
             writebacks_per_s=settings.writebacks_per_s,
             started=context.clock.monotonic(),
             admission=settings.admission,
-            home=settings.quota_namespace,
+            home=configured.home,
+            maxes=configured.maxes,
+            configuration=configured.state if settings.scheduler_config_file else "",
             hooks=hooks,
         )
         collected_gauge(
@@ -74,6 +85,7 @@ class Shell(Manager[Settings, Reconciler]):
             series.LABELS,
             lambda: series.status_rows(reconciler.engine.forest.groups),
         )
+        MISCONFIGURED.set(len(configured.problems))
         self.wire(
             reconciler,
             inputs=[Input(buckets.STATE, reconciler.view), Input(buckets.LEDGER, reconciler.ledger, STAMPS)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ from berth.contracts.base import Problem
 from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, OfferNode
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
+from berth.contracts.node_audit import LendingAnswer
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key, node_pod_key
@@ -20,6 +21,7 @@ from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.node_strategies.config import COLOCATION, Config, read_config
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.slo_manager.core.annotation_requests import AnnotationRequests
+from berth.slo_manager.core.answering import lending_answer
 from berth.slo_manager.core.evicting.deciding import Evicting
 from berth.slo_manager.core.evicting.deciding import Seen as SeenOfPods
 from berth.slo_manager.core.mirror import Mirror, spec_of, status_of
@@ -194,6 +196,33 @@ class Reconciler:
         commands += [*commands_of_offer, *commands_of_pods, *self._mirrored(node, at)]
         return Outcome(writes, commands, events, commands_first=bool(writes))
 
+    def answer(self, name: str, at: Moment) -> LendingAnswer:
+        """What people are told of a node."""
+        node = self.view.nodes.get(name)
+        if node is None:
+            return LendingAnswer(name=name, outcome="unknown", at=at.now)
+        published = self.published
+        strategy, offer = published.messages.get(name), published.offers.messages.get(name)
+        seen, newest = self._seen(node, node.annotations), None
+        if self.is_ready and self.pods.is_complete and self.reports.is_complete:
+            config = read_config(self.view.texts or {}, self.config.sections)
+            newest = self._deciding.newest(seen, config, offer, at.ms)
+        reported_s = None if seen.metric is None else seen.metric.updated_s
+        return lending_answer(
+            node,
+            strategy=strategy,
+            offer=offer,
+            newest=newest,
+            reported_s=reported_s,
+            entries=published.pods.of(name).values(),
+            now_s=at.now,
+        )
+
+    def _seen(self, node: Node, annotations: Mapping[str, str]) -> Seen:
+        """What is seen of a node whose annotations are to be these."""
+        metric, is_agents = self.reports.of(node.name)
+        return Seen(node, annotations, metric, is_agents, self.pods.of(node.name), self.view.zones.get(node.name, {}))
+
     def _forget(self, name: str) -> list[Write]:
         """The node is gone."""
         self._objects.forget(name)
@@ -235,11 +264,9 @@ class Reconciler:
             return [], []
         name, key = node.name, named_key(OFFER, node.name)
         published = self.published.offers.messages.get(name)
-        metric, is_agents = self.reports.of(name)
         changed = {} if ratios is None else ratios.wanted
         annotations = {**node.annotations, **{each: text for each, text in changed.items() if text is not None}}
-        seen = Seen(node, annotations, metric, is_agents, self.pods.of(name), self.view.zones.get(name, {}))
-        decided = self._deciding.decide(seen, self.config, published, at.ms)
+        decided = self._deciding.decide(self._seen(node, annotations), self.config, published, at.ms)
         self._degrades_at[name] = decided.degrades_at
         offer, commands = decided.offer, list[Command]()
         if offer is None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from berth.contracts import buckets
+from berth.contracts.codec import decode, encode
+from berth.contracts.node_audit import LendingQuestion
 from berth.runtime import Context, Input, Manager, Output
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.reconciler import Reconciler
@@ -76,6 +80,15 @@ class Shell(Manager[Settings, Reconciler]):
             window_s=settings.window_s,
             tick_s=TICK_S,
         )
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """See `Replica`."""
+
+        async def lending(payload: bytes) -> bytes:
+            return encode(self.reconciler.answer(decode(payload, LendingQuestion).name, self.moment()))
+
+        return {"lending": lending}
 
     def measure(self) -> None:
         """See `Manager`."""

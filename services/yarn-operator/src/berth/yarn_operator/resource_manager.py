@@ -14,10 +14,16 @@ from berth.yarn_operator.core.units import Share
 from berth.yarn_operator.rest import NoAnswerError, Rest
 
 OK: Final = 200
+REFUSALS: Final = range(400, 500)
+"""Statuses that are about the request. A standby sends people on, which is none of them."""
 
 
 class UnreachableError(Exception):
     """No ResourceManager of the cluster is active and answers; says why."""
+
+
+class RefusedError(Exception):
+    """The active ResourceManager does not carry out a request; says why."""
 
 
 class ResourceManager:
@@ -35,7 +41,8 @@ class ResourceManager:
         return read_listing(await self._get(f"{url}/ws/v1/cluster/nodes"))
 
     async def grant(self, manager: str, share: Share, *, over_commit_timeout_s: int) -> None:
-        """Change the resource of a NodeManager. Raises UnreachableError, also where the outcome is not known."""
+        """Change the resource of a NodeManager. Raises UnreachableError, also where the outcome is not known, and
+        RefusedError."""
         url = await self._found()
         body = {
             "resource": {"memory": share.memory_mb, "vCores": share.vcores},
@@ -48,9 +55,12 @@ class ResourceManager:
             self._active = ""
             raise UnreachableError(f"{url}: {error}") from error
         if answer.status != OK:
-            self._active = ""
             said = answer.body[:200].decode(errors="replace")
-            raise UnreachableError(f"{url} answers {answer.status} to a grant for {manager}: {said}")
+            text = f"{url} answers {answer.status} to a grant for {manager}: {said}"
+            if answer.status in REFUSALS:
+                raise RefusedError(text)
+            self._active = ""
+            raise UnreachableError(text)
 
     async def _found(self) -> str:
         """The active one; looked for again after each failure."""

@@ -21,7 +21,7 @@ from berth.yarn_operator.core.listing import Listing
 from berth.yarn_operator.core.notes import read_note
 from berth.yarn_operator.core.rounds import Charge, OnNode, plan_round
 from berth.yarn_operator.core.units import Share
-from berth.yarn_operator.resource_manager import ResourceManager, UnreachableError
+from berth.yarn_operator.resource_manager import RefusedError, ResourceManager, UnreachableError
 from berth.yarn_operator.rest import Rest, by_http
 from berth.yarn_operator.settings import SERVICE, Settings
 from berth.yarn_operator.views import OFFER_KEYS, STATE_KEYS, OfferView, StateView
@@ -84,6 +84,8 @@ class Shell(Replica[Settings]):
             async for _ in Periodic(context.clock, settings.yarn_interval_s).ticks(at_once=True):
                 for name, manager in clusters.items():
                     await self._round(name, manager, dividing)
+                if self.is_ready:
+                    dividing.keep(self.state.nodes, context.clock.monotonic())
 
     async def _round(self, cluster: str, manager: ResourceManager, dividing: Dividing) -> None:
         """One look at one cluster. While its ResourceManager is away all stays as it is."""
@@ -97,9 +99,16 @@ class Shell(Replica[Settings]):
             REFUSED.inc()
             return
         self._tell(cluster, "")
-        self._note_problems(f"{cluster}/", {f"{cluster}/{each.field}": each.message for each in listing.problems})
-        if not self.is_ready:
-            return
+        problems = {f"{cluster}/{each.field}": each.message for each in listing.problems}
+        if self.is_ready:
+            problems |= await self._divide(cluster, manager, listing, dividing)
+        self._note_problems(f"{cluster}/", problems)
+
+    async def _divide(
+        self, cluster: str, manager: ResourceManager, listing: Listing, dividing: Dividing
+    ) -> dict[str, str]:
+        """Charge and grant what is to be; what is wrong, by field."""
+        problems = {}
         found = plan_round(self._nodes(cluster), listing, dividing, self.context.clock.monotonic())
         for charge in found.charges:
             await self.send(_command(charge, self.moment().ms))
@@ -111,13 +120,18 @@ class Shell(Replica[Settings]):
                     grant.share,
                     over_commit_timeout_s=self.context.settings.yarn_over_commit_timeout_s,
                 )
+            except RefusedError as error:
+                GRANTS.labels("refused").inc()
+                problems[f"{cluster}/{grant.manager}"] = str(error)
             except UnreachableError as error:
                 GRANTS.labels("failed").inc()
                 self._tell(cluster, str(error))
                 break
-            dividing.granted(grant.node)
-            GRANTS.labels("done").inc()
+            else:
+                GRANTS.labels("done").inc()
+            dividing.answered(grant.node)
         self._measure(cluster, listing, found.wants)
+        return problems
 
     def _nodes(self, cluster: str) -> list[OnNode]:
         """The nodes with a NodeManager of the cluster, or with a note of one."""

@@ -40,15 +40,17 @@ def judge_bind(pod: Watched, decided: Decided, verdicts: Verdicts) -> Decision |
     return decision
 
 
-def judge_reserved(reservation: Watched, decided: Decided, verdicts: Verdicts) -> None:
-    """A Reservation has got a node: as a pod, and it holds what was decided. A pod holds what it asks for."""
+def judge_reserved(reservation: Watched, decided: Decided, verdicts: Verdicts) -> Decision | None:
+    """A Reservation has got a node: as a pod, and it holds what was decided. A pod holds what it asks for. The decision
+    that it was placed by, if there is one."""
     decision = judge_bind(reservation, decided, verdicts)
     if decision is None:
-        return
+        return None
     held, wanted = without_zeros(reservation.amounts), without_zeros(decision.allocation.amounts)
     if held != wanted:
         text = f"{reservation.text}: holds {_listed(held)}, decided were {_listed(wanted)}"
         verdicts.add("I5", f"{reservation.text}, amounts", text)
+    return decision
 
 
 def judge_change(before: Watched, after: Watched, verdicts: Verdicts) -> None:

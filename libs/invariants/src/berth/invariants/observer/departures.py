@@ -11,13 +11,16 @@ from typing import Final
 
 import msgspec
 
-from berth.contracts.subjects import pod_key, synced_key
+from berth.contracts.subjects import named_key, pod_key, synced_key
+from berth.invariants.facts import ENDED
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 
-PODS: Final = synced_key("pods")
+KINDS: Final = {synced_key("pods"): "pod", synced_key("reservations"): "reservation"}
+"""The markers of the kinds that members are of."""
+MEMBERS: Final = tuple(f"{kind}." for kind in KINDS.values())
 UNSHOWN_S: Final = 60.0
 KNOWN_MAX: Final = 10_000
 Message = tuple[str, bytes, bool]
@@ -29,6 +32,7 @@ class _Shown(msgspec.Struct):
 
     uid: str = ""
     complete: bool = False
+    phase: str = ""
 
 
 _DECODER: Final = msgspec.json.Decoder(_Shown)
@@ -49,33 +53,35 @@ class Departures:
         self._unshown: dict[str, dict[str, float]] = {}
         """By key: uids that STATE is still to show as gone, and since when."""
         self._hears_state = False
-        self._is_anew = False
+        self._anew: set[str] = set()
+        """Kinds that STATE has still to show whole again."""
 
     def gone(self, pod: Watched) -> None:
-        """A member was deleted."""
+        """A member was deleted, or is a Reservation that has ended."""
         if self._hears_state:
-            self._unshow(pod_key(*pod.name), pod.uid)
+            self._unshow(pod_key(*pod.name) if pod.name[0] else named_key("reservation", pod.name[1]), pod.uid)
         else:
             self._known(pod.uid)
 
     def shown(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message of STATE."""
         self._hears_state = True
-        if key == PODS and self._is_anew and not deleted and _read(value).complete:
-            self._is_anew = False
-            for each in list(self._unshown):
+        kind = KINDS.get(key, "")
+        if kind in self._anew and not deleted and _read(value).complete:
+            self._anew.discard(kind)
+            for each in [each for each in self._unshown if each.startswith(f"{kind}.")]:
                 self._show(each, "")
         if key in self._unshown:
-            self._show(key, "" if deleted else _read(value).uid)
+            self._show(key, "" if deleted else _member_uid(key, value))
 
     def state_lost(self, survivors: Iterable[Message] = ()) -> None:
         """STATE lost something, and `survivors` are left: of what it shows again nobody may know that it is gone.
 
         A bucket that begins anew never shows what went before it; what it shows of it is that it is not there.
         """
-        self._is_anew = True
+        self._anew = set(KINDS.values())
         for key, value, deleted in survivors:
-            uid = "" if deleted or not key.startswith("pod.") else _read(value).uid
+            uid = "" if deleted or not key.startswith(MEMBERS) else _member_uid(key, value)
             if uid in self._until_s:
                 self._unshow(key, uid)
 
@@ -104,6 +110,12 @@ class Departures:
         self._until_s[uid] = now_s + self._sight.lag_s
         if len(self._until_s) > KNOWN_MAX:
             self._until_s = {each: until_s for each, until_s in self._until_s.items() if until_s >= now_s}
+
+
+def _member_uid(key: str, value: bytes) -> str:
+    """Whom STATE shows as a member that is there: of Reservations one that has not ended."""
+    shown = _read(value)
+    return "" if key.startswith("reservation.") and shown.phase in ENDED else shown.uid
 
 
 def _read(value: bytes) -> _Shown:

@@ -105,6 +105,7 @@ class GangWatch:
             self._excuse(pod.gang, Excuse.MEMBER_GONE)
         if not members:
             self._members.pop(pod.gang, None)
+        if not members and pod.gang not in self._groups:  # with its PodGroup it has begun, whoever comes later
             self.excused.discard(pod.gang)
             self._why.pop(pod.gang, None)
             self.caught.discard(pod.gang)

@@ -26,6 +26,7 @@ from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.cores import Cores
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
+from berth.invariants.observer.divided import Divided
 from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
@@ -131,6 +132,8 @@ class Observer:
         self._pools = Pools(self.verdicts, self._sight)
         self._shares = Shares(self.verdicts, self.capacity)
         self._lent = Lent(self.verdicts, self.capacity)
+        self.divided = Divided(self.verdicts)
+        """What another framework has of what nodes lend; see `Divided.has`. Without that I40 is not judged."""
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self._objects["reservations"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -267,6 +270,7 @@ class Observer:
     def slo(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that SLO has stored. Without them I36 is not judged."""
         self._lent.see(key, value, deleted)
+        self.divided.see(key, value, deleted)
 
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""
@@ -399,19 +403,27 @@ class Observer:
                 self._gathered.bound(pod, decision)
                 self._volumes.bound(pod, decision)
         if pod.gang:
-            self.gangs.see(pod)
-            if known is not None and pod.has_ended > known.has_ended:
-                self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
-            elif known is not None and pod.attempt > known.attempt:
-                of_it = self._decided.of(pod.uid, known.attempt)
-                plans = [each.decision.plan for each in of_it]
-                self.gangs.withdrawn(pod, plans, self._withdrawals.reason(of_it))
+            self._see_member(known, pod)
         self._claim(pod.name)
 
+    def _see_member(self, known: Watched | None, member: Watched) -> None:
+        """A member of a gang as it is now, and what became of its decisions."""
+        self.gangs.see(member)
+        if known is not None and member.has_ended > known.has_ended:
+            self.gangs.lapsed(member, self._decided.by_uid.get(member.uid, ()))
+        elif known is not None and member.attempt > known.attempt:
+            of_it = self._decided.of(member.uid, known.attempt)
+            plans = [each.decision.plan for each in of_it]
+            self.gangs.withdrawn(member, plans, self._withdrawals.reason(of_it))
+
+    def _leave_gang(self, member: Watched) -> None:
+        """It is gone, or, of a Reservation, has ended or is of another gang now."""
+        if member.gang:
+            self.gangs.lapsed(member, self._decided.by_uid.get(member.uid, ()))
+            self.gangs.gone(member)
+
     def _gone(self, pod: Watched, version: int) -> None:
-        if pod.gang:
-            self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
-            self.gangs.gone(pod)
+        self._leave_gang(pod)
         self.capacity.put(pod.uid, None)
         self._picked.forget(pod.uid)
         self._peers.gone(pod.uid, version)
@@ -446,10 +458,13 @@ class Observer:
             known = self._placeholders.pop(name, None)
             self._reserved.gone(data["metadata"].get("uid", ""))
             if known is not None:
+                self._leave_gang(known)
                 self._take_overs.see(known, is_gone=True)
                 self._forget(known)
             return
         known, now = self._placeholders.get(name), read_reservation(data, self._schedulers)
+        if known is not None and (known.uid != now.uid or known.gang != now.gang):
+            self._leave_gang(known)
         if known is not None and known.uid != now.uid:
             self._forget(known)
             known = None
@@ -459,8 +474,13 @@ class Observer:
             judge_growth(known, now, self._decided, self.verdicts)
         if now.node and now.is_ours and not now.was_bound:
             now.was_bound = True
-            judge_reserved(now, self._decided, self.verdicts)
+            decision = judge_reserved(now, self._decided, self.verdicts)
             self._take_overs.placed(now)
+            if decision is not None and now.gang:
+                self.gangs.begins(now, decision, self.view)
+                self._gathered.bound(now, decision)
+        if now.gang:
+            self._see_member(known, now)
         self._take_overs.see(now, is_gone=False)
         self._placeholders[name] = now
         self._reserved.see(data, now)

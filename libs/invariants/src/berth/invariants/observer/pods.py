@@ -10,6 +10,7 @@ import msgspec
 from berth.contracts import kube, names
 from berth.contracts.ledger import Grant
 from berth.invariants.facts import ENDED, cores_held, read_cores, read_devices
+from berth.invariants.members import said_by_json
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
@@ -188,6 +189,9 @@ def read_reservation(data: Mapping[str, Any], schedulers: frozenset[str]) -> Wat
     template = (data.get("spec") or {}).get("template") or {}
     scheduler = (template.get("spec") or {}).get("schedulerName")
     found.is_ours = not scheduler or scheduler in schedulers
+    if found.is_ours and not found.has_ended:
+        said = said_by_json(data)
+        found.gang, found.gang_config = said.gang, said.config
     found.amounts = parse_amounts(status.get("allocatable"), "")[0]
     return found
 

@@ -1,6 +1,6 @@
 """Who may be made to leave for the sake of quota (I35), judged when the plan is committed.
 
-Across groups only from one that uses more than its runtime, for pods that stay within the min of their own, both by
+Across groups only from one that uses more than its runtime, for pods that stay within the min of theirs, each by
 what QUOTA says at the revisions that the plan has stamped; inside a group only who is of lower priority. By the timer
 only from the group itself, while it is over its runtime. What a solver may not have heard of counts for it: of use the
 most that it may still see of a group that gives, and the least that it must know of a group that takes.
@@ -57,6 +57,9 @@ class Reclaims:
         self._batch.clear()
         if not members:
             return
+        taking: dict[Key, list[Decision]] = {}
+        for each in members:
+            taking.setdefault(self._taker(each), []).append(each)
         own = self._taker(members[0])
         victims: dict[Key, list[Hold]] = {}
         for victim in members[0].victims:
@@ -66,15 +69,16 @@ class Reclaims:
         is_revocation = group_of((members[0].namespace, members[0].name)) is not None
         for key, holds in victims.items():
             self._verdicts.judged(LAW)
-            if key == own and not is_revocation:
+            if key in taking and not is_revocation:
                 self._judge_priorities(members, holds)
             elif is_revocation and key != own:
                 text = f"quota {own[1]} gives back, and {holds[0].text} of quota {key[1]} leaves"
                 self._verdicts.add(LAW, f"plan {plan}, {key[1]}", text)
             else:
                 self._judge_lent(key, holds, stamps, plan)
-        if not is_revocation and victims.keys() - {own}:
-            self._judge_promise(own, members, stamps, plan)
+        if not is_revocation and victims.keys() - taking.keys():
+            for key, paid_for in taking.items():
+                self._judge_promise(key, paid_for, stamps, plan)
 
     @staticmethod
     def _taker(decision: Decision) -> Key:

@@ -17,6 +17,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, PodTemplate
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import ENDED
+from berth.invariants.members import said_by_json
 from berth.invariants.observer.pods import version_of
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.eviction_notes import Mark, noted_mark, plans_let_go
@@ -45,6 +46,7 @@ class VictimLaws:
     ) -> None:
         self._verdicts = verdicts
         self._pods = pods
+        self._reservations = reservations
         self._waiting: Mapping[Name, Json] = ChainMap(pods, reservations)
         self._group_of = group_of
         self._leaving: dict[str, dict[str, tuple[Mark, int, str]]] = {}
@@ -149,6 +151,11 @@ class VictimLaws:
             own = _gang_of(pod)
             if own is not None and own.id == gang:
                 yield pod
+        for each in self._reservations.values():
+            status = each.get("status") or {}
+            is_there = bool(status.get("nodeName")) and status.get("phase") not in ENDED
+            if is_there and not each["metadata"].get("deletionTimestamp") and said_by_json(each).gang == gang:
+                yield each
 
     def _is_strict(self, pod: Json) -> bool:
         config = self._config_of(pod)

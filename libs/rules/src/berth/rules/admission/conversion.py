@@ -46,19 +46,22 @@ def convert(
     problems: list[Problem] = []
     for path, resources in _resources(draft, spec):
         putting_back = is_again and any(name in part for part in resources.values() for name in lent_as.values())
-        for field, amounts in resources.items():
-            _convert(draft, (*path, field), amounts, lent_as, counts, problems, only_off=putting_back)
-        limits = mapping_in(_at(draft.now, (*path, "limits")))
-        requests = mapping_in(_at(draft.now, (*path, "requests")))
-        for lent in lent_as.values():
-            if lent in limits and lent not in requests:
-                draft.put((*path, "requests", lent), limits[lent])
-                counts["filled"] += 1
+        changed = {
+            field: _converted(amounts, lent_as, (*path, field), counts, problems, only_off=putting_back)
+            for field, amounts in resources.items()
+        }
+        limits, requests = changed.get("limits", {}), changed.get("requests", {})
+        missing = {lent: limits[lent] for lent in lent_as.values() if lent in limits and lent not in requests}
+        if missing:
+            changed["requests"] = {**requests, **missing}
+            counts["filled"] += len(missing)
+        for field, amounts in changed.items():
+            draft.put((*path, field), amounts)
     if converts_overhead:
         path = (*spec, "overhead")
         overhead = mapping_in(_at(draft.now, path))
         if overhead:
-            _convert(draft, path, overhead, lent_as, counts, problems)
+            draft.put(path, _converted(overhead, lent_as, path, counts, problems))
     return counts, problems
 
 
@@ -72,31 +75,33 @@ def _resources(draft: Draft, spec: Path) -> Iterator[tuple[Path, dict[str, Mappi
                 yield (*spec, field, place, "resources"), found
 
 
-def _convert(
-    draft: Draft,
-    path: Path,
+def _converted(
     amounts: Mapping[str, Any],
     lent_as: Mapping[str, str],
+    path: Path,
     counts: Counter[str],
     problems: list[Problem],
     *,
     only_off: bool = False,
-) -> None:
+) -> Mapping[str, Any]:
+    """The amounts at a path under their new names; the same object where there is nothing to convert."""
+    now: dict[str, Any] | None = None
     for native, lent in lent_as.items():
         if native not in amounts:
             continue
-        if only_off:
-            draft.drop((*path, native))
-            counts["defaults taken off"] += 1
-            continue
         try:
-            text = _text(native, lent, amounts[native])
+            text = "" if only_off else _text(native, lent, amounts[native])
         except QuantityError as error:
             problems.append(Problem(field=f"{_field(path)}[{native}]", message=str(error)))
             continue
-        draft.drop((*path, native))
-        draft.put((*path, lent), text)
-        counts["converted"] += 1
+        now = dict(amounts) if now is None else now
+        del now[native]
+        if only_off:
+            counts["defaults taken off"] += 1
+        else:
+            now[lent] = text
+            counts["converted"] += 1
+    return amounts if now is None else now
 
 
 def _text(native: str, lent: str, amount: Any) -> str:

@@ -7,6 +7,7 @@ the same CPUs again and again costs no more than its length.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from berth.contracts.base import Problem
@@ -14,6 +15,9 @@ from berth.contracts.base import Problem
 CPU_MAX: Final = 8_191
 """Highest CPU id accepted; NR_CPUS of distribution kernels is 8192."""
 TEXT_LENGTH_MAX: Final = 65_536
+REMEMBERED: Final = 64
+REMEMBERED_LENGTH: Final = 256
+"""Of so many lists that are not longer the result is kept: most containers of a node have one of few."""
 NO_CPUS: Final = frozenset[int]()
 
 _QUOTED_MAX: Final = 60
@@ -26,6 +30,10 @@ def read_cpuset(text: str, field: str) -> frozenset[int] | Problem:
     """
     if len(text) > TEXT_LENGTH_MAX:
         return Problem(field=field, message="is longer than any CPU list")
+    return _read(text, field) if len(text) > REMEMBERED_LENGTH else _remembered(text, field)
+
+
+def _read(text: str, field: str) -> frozenset[int] | Problem:
     bits = 0
     stripped = text.strip()
     for part in stripped.split(",") if stripped else ():
@@ -40,10 +48,18 @@ def read_cpuset(text: str, field: str) -> frozenset[int] | Problem:
     return frozenset(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1) if bits else NO_CPUS
 
 
+_remembered = lru_cache(REMEMBERED)(_read)
+
+
 def format_cpuset(cpus: Iterable[int]) -> str:
     """The kernel's own form: ascending, neighbours joined to ranges."""
+    return _formatted(cpus if isinstance(cpus, frozenset) else frozenset(cpus))
+
+
+@lru_cache(REMEMBERED)
+def _formatted(cpus: frozenset[int]) -> str:
     runs: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
+    for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:
             runs[-1][1] = cpu
         else:

@@ -15,8 +15,8 @@ from berth.contracts.metrics import NodeMetrics, Usage
 from berth.contracts.names import CPU, MEMORY
 from berth.resources.amounts import Amounts
 from berth.rules.cpus.qos import BATCH
-from berth.rules.load_aware.metric import REPORT_INTERVAL_S, Metric, PodReport, Window
-from berth.rules.load_aware.node_metric import AGGREGATIONS, PODS_MAX, WINDOWS_MAX
+from berth.rules.load_aware.metric import REPORT_INTERVAL_S, HostApplicationReport, Metric, PodReport, Window
+from berth.rules.load_aware.node_metric import AGGREGATIONS, HOST_APPLICATIONS_MAX, PODS_MAX, WINDOWS_MAX
 
 _BEST_EFFORT: Final = "besteffort"
 
@@ -46,6 +46,7 @@ def read_agent_report(message: NodeMetrics, stored_s: float) -> tuple[Metric | N
         {} if _is_negative(system) else amounts_of(system),
         tuple(_windows(message, problems)),
         dict(_pods(message, problems)),
+        tuple(_host_applications(message, problems)),
         prod_reclaimable=_reclaimable(message, problems),
     )
     return metric, tuple(problems)
@@ -88,6 +89,19 @@ def _pods(message: NodeMetrics, problems: list[Problem]) -> Iterator[tuple[str, 
         else:
             priority_class = BATCH if each.qos == _BEST_EFFORT else ""
             yield each.uid, PodReport(amounts_of(each.usage), is_prod=True, priority_class=priority_class)
+
+
+def _host_applications(message: NodeMetrics, problems: list[Problem]) -> Iterator[HostApplicationReport]:
+    for at, each in enumerate(message.host_applications):
+        if at >= HOST_APPLICATIONS_MAX:
+            problems.append(
+                Problem(field=f"host_applications[{at}]", message=f"there are more than {HOST_APPLICATIONS_MAX}")
+            )
+            return
+        if _is_negative(each.usage):
+            problems.append(Problem(field=f"host_applications[{at}].usage", message="is negative"))
+        else:
+            yield HostApplicationReport(amounts_of(each.usage), each.priority_class, each.name, each.qos)
 
 
 def _is_negative(usage: Usage) -> bool:

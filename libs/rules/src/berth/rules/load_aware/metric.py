@@ -30,10 +30,12 @@ class PodReport(NamedTuple):
 
 
 class HostApplicationReport(NamedTuple):
-    """Usage of processes outside of pods, and the priority class that they are of."""
+    """Usage of processes outside of pods, and the priority and QoS classes that they are of."""
 
     usage: Amounts
     priority_class: str = ""
+    name: str = ""
+    qos: str = ""
 
 
 class Metric(NamedTuple):

@@ -1,4 +1,4 @@
-"""Quota at the creation of pods: what a quota has room for.
+"""Quota at the creation of pods: what a quota has room for, and how often a booking is tried.
 
 A pod that can never fit the ceiling is refused when it is created. What was let in counts as the `child-request` of the
 quota for those that come after it.
@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from berth.resources.amounts import Amounts, add, format_amount
+
+RETRIES: Final = 3
+"""A single pod is tried so often again; a larger batch once more for each doubling."""
 
 LIMITING: Final = frozenset(
     (
@@ -84,6 +87,11 @@ def book(
             total = wanted
             results.append(None)
     return results, total
+
+
+def retries_of(batch: int, most: int) -> int:
+    """How often the booking of a batch of pods is tried again after a conflict; `most` is the setting."""
+    return min(RETRIES + max(batch, 1).bit_length() - 1, max(RETRIES, most))
 
 
 def _listed(amounts: Mapping[str, int]) -> str:

@@ -28,6 +28,7 @@ from berth.rules.scheduler_config.args import (
 from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
+from berth.rules.scheduler_config.quota_sharing import sharing_of
 from berth.rules.scheduler_config.read import read_scheduler_config
 from berth.rules.scheduler_config.reservation import ReservationArgs
 from berth.rules.scheduler_config.shapes import Args
@@ -61,4 +62,5 @@ __all__ = [
     "ShapePoint",
     "VolumeBindingArgs",
     "read_scheduler_config",
+    "sharing_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +14,7 @@ from berth.rules.scheduler_config.shapes import Args, Strict
 HOME: Final = "koordinator-system"
 SECONDS_MAX: Final = 24 * 3600
 NAMESPACE_MAX: Final = 63
+NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 ResourceList: TypeAlias = dict[str, str | int | float]
 
@@ -27,6 +29,9 @@ class HookPlugin(Strict, frozen=True, kw_only=True):
 
 class ElasticQuotaArgs(Args, frozen=True, kw_only=True):
     """ElasticQuotaArgs; durations as Go writes them.
+
+    How groups share (`quota_sharing.py`) is quota-manager's, and one for all profiles. The maxes are those that the
+    built-in groups are made with.
 
     `monitor_all_quotas`: groups that stay above their runtime for `delay_evict_time` give back by eviction, whoever
     waits or not; looked for every `revoke_pod_interval`. `disable_default_quota_preemption`: pods of the default group
@@ -73,28 +78,14 @@ def problems_of(args: ElasticQuotaArgs, path: str) -> Iterator[Problem]:
     ):
         for place, message in parse_amounts(given, f"{path}.{field}")[1]:
             yield Problem(field=place, message=message)
-    if not args.quota_group_namespace or len(args.quota_group_namespace) > NAMESPACE_MAX:
+    home = args.quota_group_namespace
+    if not 0 < len(home) <= NAMESPACE_MAX:
         yield Problem(field=f"{path}.quotaGroupNamespace", message=f"must have 1 to {NAMESPACE_MAX} characters")
-    yield from _said_elsewhere(args, path)
+    elif not NAMESPACE.fullmatch(home):
+        yield Problem(field=f"{path}.quotaGroupNamespace", message=f"{home!r} is no name of a namespace")
     if args.hook_plugins:
         message = "plug-ins that are compiled into Koordinator cannot be run here"
         yield Problem(field=f"{path}.hookPlugins", message=message)
-
-
-def _said_elsewhere(args: ElasticQuotaArgs, path: str) -> Iterator[Problem]:
-    """What quota-manager is told by its settings."""
-    default = ElasticQuotaArgs()
-    for field, setting, is_other in (
-        ("quotaGroupNamespace", "BERTH_QUOTA_NAMESPACE", args.quota_group_namespace != default.quota_group_namespace),
-        ("enableCheckParentQuota", "BERTH_QUOTA_CHECK_PARENTS", args.enable_check_parent_quota),
-        ("enableRuntimeQuota", "BERTH_QUOTA_RUNTIME", not args.enable_runtime_quota),
-        ("enableMinQuotaScale", "BERTH_QUOTA_SCALE_MIN", not args.enable_min_quota_scale),
-        ("defaultQuotaGroupMax", "the max of the object", bool(args.default_quota_group_max)),
-        ("systemQuotaGroupMax", "the max of the object", bool(args.system_quota_group_max)),
-    ):
-        if is_other:
-            message = f"is not taken from here: {setting} says it"
-            yield Problem(field=f"{path}.{field}", message=message)
 
 
 def _duration(text: str, path: str) -> Iterator[Problem]:

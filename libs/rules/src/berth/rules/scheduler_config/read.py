@@ -12,6 +12,8 @@ from berth.rules.bounded_yaml import read_yaml
 from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, misfit, read_args
 from berth.rules.scheduler_config.plugins import ALWAYS_ON
 from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
+from berth.rules.scheduler_config.quota_sharing import PLUGIN as QUOTAS
+from berth.rules.scheduler_config.quota_sharing import why_not_shared
 from berth.rules.scheduler_config.shapes import GROUP, KIND, Args, Document, PluginConfig, ProfileShape
 
 PROFILES_MAX: Final = 64
@@ -20,8 +22,11 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 BACK_OFF_MAX_S: Final = 24 * 3600
 
 
-def read_scheduler_config(text: str) -> SchedulerConfig | tuple[Problem, ...]:
-    """The configuration in a text, or everything that is wrong with it."""
+def read_scheduler_config(text: str, *, is_shared: bool = True) -> SchedulerConfig | tuple[Problem, ...]:
+    """The configuration in a text, or everything that is wrong with it.
+
+    `is_shared`: other services than the solver can read the same text, so what is theirs may be said in it.
+    """
     raw = read_yaml(text, "document")
     if isinstance(raw, Problem):
         return (raw,)
@@ -41,11 +46,18 @@ def read_scheduler_config(text: str) -> SchedulerConfig | tuple[Problem, ...]:
             message = f"{profile.scheduler_name} is the name of another profile too"
             problems.append(Problem(field=f"{path}.schedulerName", message=message))
         else:
+            place = f"{path}.pluginConfig[{_place_of(QUOTAS, shape)}].args"
+            for argument, why in why_not_shared(profile, profiles, is_shared=is_shared).items():
+                problems.append(Problem(field=f"{place}.{argument}", message=why))
             profiles[profile.scheduler_name] = profile
     if problems:
         return tuple(problems)
     initial, longest = _back_off(document)
     return SchedulerConfig(profiles, initial, longest)
+
+
+def _place_of(plugin: str, shape: ProfileShape) -> int:
+    return next((at for at, config in enumerate(shape.plugin_config or ()) if config.name == plugin), 0)
 
 
 def _about(document: Document) -> Iterator[Problem]:

@@ -8,12 +8,14 @@ was seen to happen, and until all of them are whole, or not there at all, again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berth.contracts import kube, names
 from berth.invariants.gangs import config_of
-from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
+from berth.invariants.members import Said, is_ours, said_by, stands_for_a_member
+from berth.rules.gang_config import GangConfig
 
 
 @dataclass(slots=True)
@@ -35,6 +37,27 @@ class _Gang:
         return len(self.bound) >= self.minimum > 0
 
 
+class _Member(NamedTuple):
+    said: Said
+    uid: str
+    node: str
+
+
+def _members(
+    pods: Iterable[kube.Pod], reservations: Iterable[kube.Reservation], schedulers: frozenset[str]
+) -> Iterator[_Member]:
+    """The pods and Reservations of Berth's that are in gangs."""
+    for each in reservations:
+        said = said_by(each)
+        if said.gang and is_ours(each, schedulers) and stands_for_a_member(each):
+            yield _Member(said, each.metadata.uid, each.status.node_name)
+    for pod in pods:
+        meta = pod.metadata
+        said = Said(meta.namespace, meta.labels or {}, meta.annotations or {})
+        if said.gang and pod.spec.scheduler_name in schedulers:
+            yield _Member(said, meta.uid, pod.spec.node_name)
+
+
 class GangMemory:
     """Bound members of each gang, and how often each that waits was withdrawn, from look to look."""
 
@@ -44,27 +67,29 @@ class GangMemory:
         self._attempts: dict[str, str] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
 
-    def look(self, pods: Iterable[kube.Pod], pod_groups: Iterable[kube.PodGroup], schedulers: frozenset[str]) -> None:
+    def look(
+        self,
+        pods: Iterable[kube.Pod],
+        pod_groups: Iterable[kube.PodGroup],
+        schedulers: frozenset[str],
+        reservations: Iterable[kube.Reservation] = (),
+    ) -> None:
         """The next complete look; sets `excused`."""
         gangs: dict[str, _Gang] = {}
         attempts: dict[str, str] = {}
         suspects: set[str] = set()
-        for pod in pods:
-            labels, notes = pod.metadata.labels or {}, pod.metadata.annotations or {}
-            name = gang_name_of_pod(labels, notes)
-            if not name or pod.spec.scheduler_name not in schedulers:
-                continue
-            gang_id = f"{pod.metadata.namespace}/{name}"
-            gang = gangs.setdefault(gang_id, _Gang())
+        for member in _members(pods, reservations, schedulers):
+            said = member.said
+            gang = gangs.setdefault(said.gang, _Gang())
             if gang.config is None or gang.config.min_member is None:
-                gang.config = gang_of_pod(pod.metadata.namespace, labels, notes)
+                gang.config = said.config
             gang.members += 1
-            if pod.spec.node_name:
-                gang.bound.add(pod.metadata.uid)
+            if member.node:
+                gang.bound.add(member.uid)
                 continue
-            attempt = attempts[pod.metadata.uid] = notes.get(names.ANNOTATION_ATTEMPT, "0")
-            if self._bound is not None and attempt != self._attempts.get(pod.metadata.uid, "0"):
-                suspects.add(gang_id)
+            attempt = attempts[member.uid] = said.annotations.get(names.ANNOTATION_ATTEMPT, "0")
+            if self._bound is not None and attempt != self._attempts.get(member.uid, "0"):
+                suspects.add(said.gang)
         for group in pod_groups:
             config = config_of(group)
             gangs.setdefault(config.id, _Gang()).config = config

@@ -7,9 +7,10 @@ from typing import Final
 from berth.cluster_watcher.core.findings import Found, bounded_name, problems_of, shortened
 from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
 from berth.cluster_watcher.core.template import template_of
+from berth.cluster_watcher.core.volumes import limited_volumes
 from berth.contracts import state
 from berth.contracts.kube import PodStatus
-from berth.contracts.names import ANNOTATION_MIRROR
+from berth.contracts.names import ANNOTATION_BLKIO_QOS, ANNOTATION_MIRROR
 from berth.rules.pod_reading import PodItem, parts_of
 from berth.rules.reservation_operating import is_placeholder, owner_problems
 
@@ -58,6 +59,7 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         mirror=ANNOTATION_MIRROR in (meta.annotations or ()),
         problems=problems_of(found) if found else [],
         ready=is_placeholder(meta.labels or {}) and _is_true(status, "Ready"),
+        limited_volumes=limited_volumes(spec.volumes or (), name) if ANNOTATION_BLKIO_QOS in annotations else {},
     )
 
 

@@ -16,6 +16,7 @@ from berth.contracts.state import VolumeUse
 from berth.rules.salvage import read_value
 
 VOLUMES_MAX: Final = 1024
+LIMITED_MAX: Final = 64
 MONITORS_MAX: Final = 64
 DISK_LENGTH_MAX: Final = 1024
 
@@ -70,6 +71,27 @@ def volumes_of(volumes: Sequence[dict[str, Any]], path: str, found: Found) -> Vo
             if use is not None:
                 uses.append(use)
     return Volumes(uses, unknown)
+
+
+def limited_volumes(volumes: Sequence[dict[str, Any]], pod: str) -> dict[str, str]:
+    """The claim of each volume of a pod that may have a disk of its own, by its name; empty for an inline CSI volume.
+
+    What cannot be read is left out: `volumes_of` names it.
+    """
+    found: dict[str, str] = {}
+    for volume in volumes[:LIMITED_MAX]:
+        name = volume.get("name")
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX:
+            continue
+        claim = volume.get("persistentVolumeClaim")
+        source = claim.get("claimName") if isinstance(claim, dict) else None
+        if isinstance(source, str) and 0 < len(source) <= NAME_LENGTH_MAX:
+            found[name] = source
+        elif volume.get("ephemeral") is not None:
+            found[name] = f"{pod}-{name}"
+        elif volume.get("csi") is not None:
+            found[name] = ""
+    return found
 
 
 _Reader = Callable[[str, object, object, str, Found], VolumeUse | None]

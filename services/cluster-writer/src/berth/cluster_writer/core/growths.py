@@ -1,4 +1,4 @@
-"""A Reservation that is placed comes to hold more: a second decision under its own key, carried out in place.
+"""A Reservation that is placed comes to hold more: a second decision under its own key, carried out in place (R18).
 
 First its status shows the larger amounts, then the annotation names the plan. In between the decision still stands for
 what it grows to, so that neither order of reading gives the difference away. The plan that the decision follows is

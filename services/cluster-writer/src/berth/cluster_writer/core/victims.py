@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, PodGroup
-from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
+from berth.rules.gang_config import GangConfig, gang_of_pod_group
+from berth.rules.gang_member import Member, gang_id_of, gang_of_member
 from berth.rules.preemption import why_protected
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Name
@@ -18,7 +19,7 @@ class RunningGangs:
     """The members of each gang (`namespace/name`) that are on a node and have not ended, by what they say."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[Name, Pod]] = {}
+        self._of: dict[str, dict[Name, Member]] = {}
         self._gang: dict[Name, str] = {}
 
     def clear(self) -> None:
@@ -26,25 +27,24 @@ class RunningGangs:
         self._of.clear()
         self._gang.clear()
 
-    def see_pod(self, name: Name, pod: Pod | None) -> None:
-        """A pod was written or, with None, deleted."""
+    def see(self, name: Name, obj: Member | None) -> None:
+        """A pod or Reservation was written or, with None, deleted."""
         old = self._gang.pop(name, "")
         if old:
             members = self._of[old]
             del members[name]
             if not members:
                 del self._of[old]
-        if pod is None or not pod.node or pod.phase in FINISHED_PHASES:
+        if obj is None or not obj.node or obj.phase in FINISHED_PHASES:
             return
-        gang = gang_name_of_pod(pod.template.labels, pod.template.annotations)
-        if gang:
-            gang_id = f"{pod.namespace}/{gang}"
+        gang_id = gang_id_of(obj)
+        if gang_id:
             self._gang[name] = gang_id
-            self._of.setdefault(gang_id, {})[name] = pod
+            self._of.setdefault(gang_id, {})[name] = obj
 
-    def staying(self, gang_id: str) -> Iterator[Pod]:
-        """Those that are not leaving."""
-        return (pod for pod in self._of.get(gang_id, {}).values() if not pod.deleting)
+    def staying(self, gang_id: str) -> Iterator[Member]:
+        """Those that are not leaving. A Reservation never leaves for others, so a gang stays where it has one."""
+        return (member for member in self._of.get(gang_id, {}).values() if not member.deleting)
 
 
 def why_stays(
@@ -60,16 +60,16 @@ def why_stays(
     config = strict_gang_of(victim, groups)
     if config is None:
         return ""
-    left = sum(1 for pod in running.staying(config.id) if pod.uid not in chosen)
+    left = sum(1 for member in running.staying(config.id) if member.uid not in chosen)
     if not left or (config.min_member is not None and left >= config.min_member):
         return ""
     needed = "an unknown number" if config.min_member is None else config.min_member
     return f"{victim.namespace}/{victim.name} leaves {left} of the strict gang {config.id}, which needs {needed}"
 
 
-def strict_gang_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
-    """What holds for the strict gang of a pod; None: it is in none."""
-    config = _config_of(pod, groups)
+def strict_gang_of(member: Member, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
+    """What holds for the strict gang of a pod or Reservation; None: it is in none."""
+    config = _config_of(member, groups)
     return config if config is not None and config.mode == STRICT else None
 
 
@@ -86,7 +86,8 @@ def wait_s_of(members: Sequence[Decision], book: Book, groups: Mapping[tuple[str
     """How many seconds a gang may wait with its places (`waiting-time`); None: it is no gang, or is not known."""
     if members[0].gang is None:
         return None
-    configs = [_config_of(pod, groups) for each in members if (pod := _pod_of(each, book)) is not None]
+    seen = (_object_of(each, book) for each in members)
+    configs = [_config_of(each, groups) for each in seen if each is not None]
     return min((config.wait_s for config in configs if config is not None), default=None)
 
 
@@ -100,8 +101,8 @@ def goes_on(
     there: dict[str, int] = {}
     minimum: dict[str, int | None] = {}
     for each in current:
-        pod = _pod_of(each, book)
-        config = _config_of(pod, groups) if pod is not None else None
+        seen = _object_of(each, book)
+        config = _config_of(seen, groups) if seen is not None else None
         if config is not None:
             there[config.id] = there.get(config.id, 0) + 1
             minimum[config.id] = config.min_member
@@ -112,15 +113,16 @@ def goes_on(
     return True
 
 
-def _pod_of(decision: Decision, book: Book) -> Pod | None:
-    pod = book.pods.get((decision.namespace, decision.name))
-    return pod if pod is not None and pod.uid == decision.uid else None
+def _object_of(decision: Decision, book: Book) -> Member | None:
+    seen = book.seen((decision.namespace, decision.name))
+    return seen if seen is not None and seen.uid == decision.uid else None
 
 
-def _config_of(pod: Pod, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
-    """What holds for the gang of a pod: a PodGroup speaks for its members, without one they speak for themselves."""
-    config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
-    group = groups.get((pod.namespace, config.name)) if config is not None else None
+def _config_of(member: Member, groups: Mapping[tuple[str, str], PodGroup]) -> GangConfig | None:
+    """What holds for the gang of a pod or Reservation: a PodGroup speaks for its members, without one they speak for
+    themselves."""
+    config = gang_of_member(member)
+    group = groups.get((member.namespace, config.name)) if config is not None else None
     if group is None:
         return config
     return gang_of_pod_group(

@@ -70,10 +70,15 @@ def compose(snapshot: Snapshot, wanted: Iterable[Wanted]) -> Composed:
         if into.setdefault(ref, value) != value:
             message = f"two strategies want it; {value[:60]} does not count"
             problems.append(Problem(field=f"{group}/{knob}", message=message))
-    if parts:
-        for pod in snapshot.pods:
+    left = frozenset(each.group for each in kept if each.knob in _PARTS)
+    kept = {each for each in kept if each.knob not in _PARTS}
+    for pod in snapshot.pods if parts or left else ():
+        groups = [each for each in (pod.group, *(one.group for one in pod.containers)) if each]
+        if left.isdisjoint(groups):
             values |= _quotas(pod, parts)
-    kept |= {Ref(each.group, CPU_QUOTA) for each in kept if each.knob in _PARTS}
+        else:
+            # Of one of them nobody knows what it is to be: the quotas of a pod are one sum.
+            kept |= {Ref(each, CPU_QUOTA) for each in groups}
     for ref in idle:
         if values[ref] == "1":
             shares = Ref(ref.group, CPU_SHARES)

@@ -90,10 +90,11 @@ class Composing:
         for ref, value in found.values.items():
             (done if ref.knob in self._no_files else values)[ref] = value
         self._files = Composed(values, (before.kept - old) | found.kept)
-        self._done = done
+        if done != self._done:
+            self._done = done
         now = old | found.values.keys() | found.kept
         is_news = (ref for ref in now if _value(before, ref) != _value(self._files, ref))
-        return Change(self._files, done, frozenset(is_news))
+        return Change(self._files, self._done, frozenset(is_news))
 
 
 def _by_group(part: tuple[Wanted, ...]) -> dict[str, list[Wanted]]:

@@ -6,6 +6,9 @@ was removed and made anew is another one, and had nothing before. After a boot n
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Final, Literal
 
@@ -16,6 +19,11 @@ from berth.contracts.base import Problem
 BYTES_MAX: Final = 8 << 20
 FIELD: Final = "journal"
 _VERSION: Final = 1
+
+_HEAD: Final = re.compile(r'\{"boot":"([^"\\]*)"')
+_TAIL: Final = re.compile(r'"version":([0-9]{1,9})\}\s*\Z')
+_ENTRY: Final = re.compile(r'\{"path":')
+_BROKEN: Final = "\N{REPLACEMENT CHARACTER}"
 
 _Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
 
@@ -88,6 +96,26 @@ class Journal:
 def encode(journal: Journal, boot: str) -> bytes:
     """The journal as it is stored; `boot` identifies the boot whose groups these are."""
     return msgspec.json.encode(_Document(boot, list(journal)))
+
+
+def salvage(data: bytes, boot: str) -> Journal:
+    """Those entries of a damaged journal that can be read; none of another boot, or of another version.
+
+    An entry with a character that stands for a broken one is not whole: its text would be written.
+    """
+    text = data.decode(errors="replace")
+    head = _HEAD.match(text)
+    version = _TAIL.search(text)
+    if head is None or head[1] != boot or (version is not None and int(version[1]) != _VERSION):
+        return Journal()
+    found: list[Kept] = []
+    decoder = json.JSONDecoder()
+    for entry in _ENTRY.finditer(text):
+        with contextlib.suppress(ValueError, RecursionError, msgspec.ValidationError):
+            raw, end = decoder.raw_decode(text, entry.start())
+            if _BROKEN not in text[entry.start() : end]:
+                found.append(msgspec.convert(raw, Kept))
+    return Journal(found)
 
 
 def decode(data: bytes, boot: str) -> Journal | Problem:

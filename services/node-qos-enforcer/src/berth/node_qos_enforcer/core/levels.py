@@ -18,7 +18,8 @@ from berth.node_qos_enforcer.core.strategies.seam import Ref
 
 
 class Change(NamedTuple):
-    """A file that has one text and is to have another. `period` is the text of version 1's period, for a quota."""
+    """A file that has one text and is to have another. `period` is the text of version 1's period, for a quota.
+    `is_step`: the value is one on the way to that which is wanted."""
 
     ref: Ref
     knob: Knob
@@ -27,6 +28,7 @@ class Change(NamedTuple):
     now: str
     value: str
     period: str = ""
+    is_step: bool = False
 
     @property
     def depth(self) -> int:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from berth.contracts.base import Problem
-from berth.contracts.metrics import GroupPressure, NodeMetrics, PodUsage, Pressure, Usage
+from berth.contracts.metrics import GroupPressure, HostApplicationUsage, NodeMetrics, PodUsage, Pressure, Usage
 from berth.node_qos_enforcer.core.best_effort import capacity_milli, message_of, target_of
 from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
+from berth.node_qos_enforcer.core.laws.cold_memory import node_usage
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
 from berth.node_qos_enforcer.core.plan import Plan, plan
 from berth.node_qos_enforcer.core.pressure import StallPair
@@ -103,7 +104,9 @@ class Meter:
             problems.insert(
                 0, Problem(field="interval_s", message="no CPU usage in this round: it takes two looks at the node")
             )
-        node = _usage(node_cores, None if sample.memory is None else sample.memory.used_bytes)
+        memory = sample.memory
+        used_bytes = None if memory is None else node_usage(sample.memory_policy, memory, sample.cold_bytes)
+        node = _usage(node_cores, used_bytes)
         metrics = NodeMetrics(
             node=self._node,
             measured_at=round(now, 3),
@@ -111,7 +114,7 @@ class Meter:
             cpu_total_milli=capacity,
             memory_total_bytes=0 if sample.memory is None else sample.memory.total_bytes,
             node_usage=node,
-            system_usage=_system(node, sample, pod_cores),
+            system_usage=_system(node, sample, pod_cores, application_cores),
             by_qos=_by_qos(sample.groups, used.classes),
             pods=_pods(sample, pod_cores),
             cpu_pressure=_pressure(sample.pressure.get("cpu")),
@@ -126,6 +129,8 @@ class Meter:
             ),
             cgroup_version=sample.cgroup_version,
             problems=problems[:MAX_PROBLEMS],
+            memory_policy=sample.memory_policy,
+            host_applications=_applications(sample, application_cores),
         )
         return Measurement(
             metrics=metrics,
@@ -172,10 +177,13 @@ def _usage(cores: float | None, memory_bytes: int | None) -> Usage:
     return Usage(cpu_milli=int((cores or 0.0) * 1000), memory_bytes=memory_bytes or 0)
 
 
-def _system(node: Usage, sample: NodeSample, pod_cores: Mapping[str, float]) -> Usage:
-    """Return what no pod accounts for; a pod without a known use is part of it."""
-    cpu_milli = int(sum(pod_cores.values()) * 1000)
-    memory = sum(pod.group.memory_bytes or 0 for pod in sample.pods)
+def _system(
+    node: Usage, sample: NodeSample, pod_cores: Mapping[str, float], application_cores: Mapping[str, float]
+) -> Usage:
+    """Return what no pod and no application accounts for; one without a known use is part of it."""
+    cpu_milli = int(sum(pod_cores.values()) * 1000) + int(sum(application_cores.values()) * 1000)
+    groups = [each.group for each in sample.pods] + [each.group for each in sample.applications]
+    memory = sum(each.memory_bytes or 0 for each in groups)
     return Usage(cpu_milli=max(node.cpu_milli - cpu_milli, 0), memory_bytes=max(node.memory_bytes - memory, 0))
 
 
@@ -204,6 +212,19 @@ def _pods(sample: NodeSample, pod_cores: Mapping[str, float]) -> list[PodUsage]:
             usage = _usage(cores, pod.group.memory_bytes)
             found.append(PodUsage(uid=pod.uid, qos=pod.kube_qos.lower(), usage=usage))
     return found
+
+
+def _applications(sample: NodeSample, cores: Mapping[str, float]) -> list[HostApplicationUsage]:
+    return [
+        HostApplicationUsage(
+            name=each.name,
+            usage=_usage(cores[each.name], each.group.memory_bytes),
+            qos=each.qos,
+            priority_class=each.priority_class,
+        )
+        for each in sorted(sample.applications, key=lambda each: each.name)
+        if each.name in cores and each.group.memory_bytes is not None
+    ]
 
 
 def _pressures(groups: Mapping[KubeQos, GroupSample]) -> dict[str, GroupPressure]:

@@ -82,6 +82,7 @@ def _pod(driver: Driver, found: Found, now: PodNow | None, told: NodePod | None)
         ips=() if now is None or now.pod.is_on_host_network else now.pod.ips,
         host_network=now is not None and now.pod.is_on_host_network,
         may_lower_oom_scores=told is not None and told.low_oom_scores,
+        volumes=told.volumes if told is not None else {},
     )
 
 

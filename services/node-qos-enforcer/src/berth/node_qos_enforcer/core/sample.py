@@ -43,11 +43,14 @@ class ApplicationSample:
     name: str
     is_best_effort: bool
     group: GroupSample
+    qos: str = ""
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSample:
     """One pass. `groups` holds the directories of the QoS classes; that of Guaranteed is the root of all pods.
+    `memory_policy` says which memory counts as used (`cold_memory`), `cold_bytes` how much of the node's is cold.
 
     Pressure is read for the classes, not for pods.
     """
@@ -64,3 +67,5 @@ class NodeSample:
     applications: tuple[ApplicationSample, ...] = ()
     vanished: int = 0
     problems: tuple[Problem, ...] = ()
+    memory_policy: str = ""
+    cold_bytes: int = 0

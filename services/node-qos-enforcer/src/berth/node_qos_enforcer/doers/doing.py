@@ -53,17 +53,27 @@ class Doers:
         self._file = file
         self._boot = boot
         self._begun: set[str] = set()
+        self._wanted: Mapping[Ref, str] = {}
+        self._shares: list[Mapping[Ref, str]] = [{} for _ in doers]
         self.problem: Problem | None = None
+        self._aside: Problem | None = None
 
     def load(self) -> None:
-        """Take up what a former process has done. What cannot be read counts as nothing, and is named."""
+        """Take up what a former process has done. Where that cannot be read it may be anything: what is nobody's wish
+        is taken away, by the names that doers give; the file is kept aside, and named for as long as this process runs.
+        """
         try:
             data = self._file.load()
             read = _Begun("", []) if data is None else msgspec.json.decode(data, type=_Begun)
         except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            self.problem = Problem(field="doers", message=f"what was done cannot be read: {error}"[:300])
+            self._keep_aside(f"what was done cannot be read: {error}"[:200])
+            self._begun = set(self.knobs)
             return
         self._begun = set(read.knobs) if read.boot == self._boot else set()
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Why what was done could not be read or kept, if it could not."""
+        return tuple(each for each in (self._aside, self.problem) if each is not None)
 
     @property
     def has_done(self) -> bool:
@@ -76,10 +86,14 @@ class Doers:
         return frozenset[str]().union(*(each.knobs for each in self._doers))
 
     def bring(self, wanted: Mapping[Ref, str], *, undecided: frozenset[str] = frozenset()) -> Done:
-        """Bring about all that is wanted. Knobs of strategies that have not decided stay as they are."""
+        """Bring about all that is wanted. Knobs of strategies that have not decided stay as they are. The same object
+        says: as before."""
         changed, problems, lacks, lacking = 0, list[Problem](), list[str](), set[str]()
-        for doer in self._doers:
-            mine = {ref: value for ref, value in wanted.items() if ref.knob in doer.knobs}
+        if wanted is not self._wanted:
+            self._wanted = wanted
+            of_knobs = [each.knobs for each in self._doers]
+            self._shares = [{ref: value for ref, value in wanted.items() if ref.knob in knobs} for knobs in of_knobs]
+        for doer, mine in zip(self._doers, self._shares, strict=True):
             if (not mine and not doer.knobs & self._begun) or doer.knobs & undecided:
                 continue
             if mine:
@@ -99,6 +113,14 @@ class Doers:
     def clear(self) -> tuple[Problem, ...]:
         """Take away all that is ours."""
         return self.bring({}).problems
+
+    def _keep_aside(self, why: str) -> None:
+        try:
+            where = f"kept as {self._file.keep_aside()}"
+        except OSError as error:
+            self._file = NOWHERE
+            where = f"it cannot be kept aside ({error}), so nothing is kept of what is done"
+        self._aside = Problem(field="doers", message=f"{why}; {where}"[:500])
 
     def _note(self, knobs: set[str]) -> None:
         if knobs == self._begun:

@@ -9,10 +9,14 @@ from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.doers.cookies import CookieDoer
 from berth.node_qos_enforcer.doers.doing import Doers
+from berth.node_qos_enforcer.doers.interference import CycleDoer, StallDoer
 from berth.node_qos_enforcer.doers.network import NetworkDoer
+from berth.node_qos_enforcer.doers.perf import PerfEvents
 from berth.node_qos_enforcer.doers.prctl import CoreCookies
 from berth.node_qos_enforcer.executor.undoing import groups_below
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.interference_figures import InterferenceFigures
+from berth.node_qos_enforcer.machine import read_online_cpus
 from berth.node_qos_enforcer.store import JournalFile
 
 PROCESSES: Final = "cgroup.procs"
@@ -51,9 +55,10 @@ class Groups:
             return ()
 
 
-def doers_of(tree: DiskTree, journal_file: str, boot: str) -> Doers:
+def doers_of(tree: DiskTree, sys: DiskTree, journal_file: str, boot: str, figures: InterferenceFigures) -> Doers:
     """All of them. What they have done is kept beside the journal."""
     groups = Groups(tree)
     file = JournalFile(journal_file + DONE_ENDING if journal_file else "")
     cookies = CookieDoer(CoreCookies(), groups.processes, groups.all_of_pods)
-    return Doers((cookies, NetworkDoer()), file, boot=boot)
+    cycles = CycleDoer(PerfEvents(), tree, lambda: read_online_cpus(sys), figures)
+    return Doers((cookies, NetworkDoer(), cycles, StallDoer(tree, figures)), file, boot=boot)

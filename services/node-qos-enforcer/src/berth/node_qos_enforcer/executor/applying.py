@@ -12,13 +12,15 @@ from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups, figures
+from berth.node_qos_enforcer.core.cgroup_files import Version
 from berth.node_qos_enforcer.core.compose import Composed
 from berth.node_qos_enforcer.core.contests import Contests
 from berth.node_qos_enforcer.core.journal import Kept
-from berth.node_qos_enforcer.core.knob_texts import problem_of
+from berth.node_qos_enforcer.core.knob_texts import MAX, number_value, problem_of
+from berth.node_qos_enforcer.core.laws.memory import NO_LIMIT, high_step
 from berth.node_qos_enforcer.core.levels import Change, Step, steps
-from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, Knob
+from berth.node_qos_enforcer.core.malformed import Malformed, counter
+from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_SHARES, KNOBS, MEMORY_HIGH, OOM_SCORE, Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 from berth.node_qos_enforcer.executor.due import Due, Place, place_of
 from berth.node_qos_enforcer.executor.writing import GONE, Executor, First
@@ -28,6 +30,7 @@ from berth.node_qos_enforcer.kept_files import KeptFiles
 FORGET_ROUNDS: Final = 600
 """After so many rounds the paths of files that are gone are forgotten."""
 PERIOD_V1: Final = "cpu.cfs_period_us"
+IN_USE: Final[Mapping[Version, str]] = {1: "memory.usage_in_bytes", 2: "memory.current"}
 ATTEMPTS: Final = 3
 """How often is tried again what a group that appeared meanwhile stands in the way of."""
 PROBLEMS_MAX: Final = 50
@@ -169,7 +172,11 @@ class Applier:
                 change = self._change(ref, knob, place, value)
                 if change is None:
                     self._contests.forget(place.path)
-                    if self.executor.folder(place.path) is not None and knob.kind != "ids":
+                    # A group may have vanished, and a process; a folder of the kernel's is there or never.
+                    is_setting = knob.root in ("proc", "sys") and knob.kind in ("number", "word")
+                    if (is_setting and knob.name != OOM_SCORE) or (
+                        self.executor.folder(place.path) is not None and knob.kind != "ids"
+                    ):
                         due.lacks(ref)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
@@ -177,6 +184,9 @@ class Applier:
                 )
                 if is_left or change.is_done:
                     due.settle(ref)
+                    continue
+                change = self._next_step(change, place)
+                if change.is_step and change.is_done:
                     continue
             except (Malformed, Unreadable) as error:
                 problems.append(Problem(field=place.path, message=str(error)[:300]))
@@ -204,6 +214,18 @@ class Applier:
         if knob.kind == "quota" and place.version == 1:
             period = self.executor.read(f"{place.folder}/{PERIOD_V1}") or ""
         return Change(ref, knob, place.version, place.path, now.strip(), value, period)
+
+    def _next_step(self, change: Change, place: Place) -> Change:
+        """The change itself, or one on the way to it: a container is not slowed all at once."""
+        if change.knob.name != MEMORY_HIGH or change.value == MAX:
+            return change
+        text = self.executor.read(f"{place.folder}/{IN_USE[place.version]}")
+        if text is None:
+            return change
+        now = number_value(change.now, change.knob.name)
+        wanted, in_use = int(change.value), counter(change.path, "in use", text.strip())
+        step = high_step(wanted, in_use, NO_LIMIT if now == MAX else int(now))
+        return change if step == wanted else change._replace(value=str(step), is_step=True)
 
     def _write(self, changes: list[Change], problems: list[Problem]) -> int:
         """Write in levels; what is refused is tried again once others are written, since it may not have fitted."""
@@ -248,7 +270,8 @@ class Applier:
             self.executor.put(change.path, step.text)
             if step.is_last:
                 self._contests.wrote(change.path, (self.executor.read(change.path) or "").strip())
-                self._due.settle(change.ref)
+                if not change.is_step:
+                    self._due.settle(change.ref)
         except (OSError, Unreadable) as error:
             if isinstance(error, OSError) and error.errno in GONE:
                 return None

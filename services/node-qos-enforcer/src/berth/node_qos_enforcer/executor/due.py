@@ -14,7 +14,7 @@ from berth.node_qos_enforcer.core.compose import Composed
 from berth.node_qos_enforcer.core.strategies.knobs import Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 
-CHECK_ROUNDS: Final = 20
+CHECK_ROUNDS: Final = 30
 """A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
 LACKING_ROUNDS: Final = 60
 """A file that the kernel does not have is looked for once in so many."""

@@ -41,6 +41,21 @@ class NodeLock:
         finally:
             os.close(waiting)
 
+    def take(self) -> bool:
+        """Be the one that writes, if nobody else is or waits to be. Raises OSError."""
+        if not self._path:
+            return True
+        held = _open(f"{self._path}.lock")
+        if not _locks(held):
+            os.close(held)
+            return False
+        self._held = held
+        # Only now: whoever ends and sees this lock held takes it for a successor's.
+        if self.is_awaited():
+            self.release()
+            return False
+        return True
+
     def is_awaited(self) -> bool:
         """Whether another process waits to be the one that writes."""
         if self._held is None:

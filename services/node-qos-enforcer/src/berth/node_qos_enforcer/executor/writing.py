@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.core.journal import FIELD, Journal, Kept, Manner, decode, encode
+from berth.node_qos_enforcer.core.journal import FIELD, Journal, Kept, Manner, decode, encode, salvage
+from berth.node_qos_enforcer.executor.trail import Trail
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.store import JournalFile
 
@@ -27,6 +30,7 @@ PRUNE_FROM: Final = 1_000
 NOWHERE: Final = JournalFile("")
 FILE_MODE: Final = 0o644
 FOLDER_MODE: Final = 0o755
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 ELSEWHERE: Final = "@"
 """What a path begins with that is not below the root of control groups."""
 
@@ -50,8 +54,10 @@ class Executor:
         *,
         boot: str = "",
         elsewhere: Mapping[str, DiskTree] | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        """Take the root of control groups, where the journal is kept, what identifies this boot, and other roots."""
+        """Take the root of control groups, where the journal is kept, what identifies this boot, other roots, and the
+        time for the trail."""
         self.tree = tree
         self._elsewhere = elsewhere or {}
         self._file = file
@@ -60,23 +66,25 @@ class Executor:
         self._journal = Journal()
         self._prune_at = PRUNE_FROM
         self.problem: Problem | None = None
+        self._aside: Problem | None = None
+        self.trail = Trail(now)
 
     def problems(self) -> tuple[Problem, ...]:
         """Why the journal could not be read or kept, if it could not."""
-        return () if self.problem is None else (self.problem,)
+        return tuple(each for each in (self._aside, self.problem) if each is not None)
 
     def load(self) -> None:
-        """Take up the journal of a former process. One that cannot be read counts as none, and is named."""
+        """Take up the journal of a former process. Of one that cannot be read as a whole that which can be counts; it
+        is kept aside, and named for as long as this process runs."""
         with self._lock:
             try:
                 data = self._file.load()
             except OSError as error:
-                self.problem = _problem(f"cannot be read: {_reason(error)}")
+                self._keep_aside(_problem(f"cannot be read: {_reason(error)}"), Journal())
                 return
             read = Journal() if data is None else decode(data, self._boot)
             if isinstance(read, Problem):
-                self.problem = read
-                return
+                read = self._keep_aside(read, salvage(data or b"", self._boot))
             self._journal = read
             self._prune()
             figures.JOURNAL.set(len(read))
@@ -126,11 +134,13 @@ class Executor:
         with self._lock:
             self.note([First(path)])
             self._put(path, text)
+            self.trail.wrote(path, text)
 
     def put(self, path: str, text: str) -> None:
         """Write a file that was noted before. Raises OSError, Unreadable."""
         with self._lock:
             self._put(path, text)
+            self.trail.wrote(path, text)
 
     def make(self, path: str) -> None:
         """Make a folder that was noted before. Raises OSError."""
@@ -188,6 +198,7 @@ class Executor:
                         self._put(kept.path, word)
             else:
                 self._put(kept.path, kept.text)
+            self.trail.wrote(kept.path, kept.text, undone=True)
         except Unreadable as error:
             return error.reason
         except OSError as error:
@@ -208,6 +219,7 @@ class Executor:
             (tree.root / below).rmdir()
         else:
             (tree.root / below).unlink()
+        self.trail.wrote(kept.path, "", undone=True)
 
     def _text(self, path: str, manner: Manner) -> str | None:
         """What is kept of a file; None: nothing, since it is not ours to give back."""
@@ -228,14 +240,29 @@ class Executor:
             raise Unreadable(path, "is below no root that is known")
         return tree, below
 
+    def _keep_aside(self, why: Problem, salvaged: Journal) -> Journal:
+        """One that can be neither read nor kept aside is left where it is, and nothing is kept from here on."""
+        try:
+            name = self._file.keep_aside()
+        except OSError as error:
+            self._file = NOWHERE
+            message = f"{why.message}; cannot be kept aside: {_reason(error)}; nothing is kept of what is written"
+            self._aside = Problem(field=why.field, message=message[:300])
+            return salvaged
+        counted = f"{len(salvaged)} of its entries can be read and count"
+        self._aside = Problem(field=why.field, message=f"{why.message}; kept as {name}; {counted}"[:500])
+        self._journal = salvaged
+        self._store()
+        return salvaged
+
     def _put(self, path: str, text: str) -> None:
         tree, below = self._at(path)
-        made = os.O_CREAT if path.startswith(f"{ELSEWHERE}host/") else 0
-        descriptor = os.open(
-            tree.root / below,
-            os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | made,
-            FILE_MODE,
-        )
+        is_hosts = path.startswith(f"{ELSEWHERE}host/")
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        if is_hosts:
+            descriptor = os.open(tree.root / below, flags | os.O_CREAT, FILE_MODE)
+        else:
+            descriptor = _open_below(tree.root, below, flags)
         try:
             os.write(descriptor, f"{text}\n".encode())
         finally:
@@ -258,6 +285,23 @@ class Executor:
             self.problem = _problem(f"cannot be kept: {_reason(error)}")
         else:
             self.problem = None
+
+
+def _open_below(root: Path, path: str, flags: int) -> int:
+    """Open a file of the kernel by a way on which there is no link, but for the first step: controllers of version 1
+    have links beside them. Raises OSError."""
+    first, *steps = path.split("/")
+    if not steps:
+        return os.open(root / first, flags)
+    folder = os.open(root / first, _FOLDER)
+    try:
+        for step in steps[:-1]:
+            below = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(steps[-1], flags, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _folder(path: str) -> str:

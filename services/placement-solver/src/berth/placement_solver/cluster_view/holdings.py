@@ -169,10 +169,10 @@ class Holdings:
         return self.book.pods.get(name)
 
     def _place_of(self, name: Name) -> str:
-        """The node of a pod, decided or bound; empty: it has none."""
-        pod = self._pod(name)
-        if pod is not None and pod.node:
-            return pod.node
+        """The node of a pod or Reservation, decided or bound; empty: it has none."""
+        seen = self.book.seen(name)
+        if seen is not None and seen.node:
+            return seen.node
         decision = self.book.open_decision(name)
         return decision.node if decision is not None and not decision.nominates else ""
 

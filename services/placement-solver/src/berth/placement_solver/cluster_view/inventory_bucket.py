@@ -22,6 +22,7 @@ class InventoryBucket(Holdings):
 
     def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of INVENTORY."""
+        self.moment += 1
         kind, _, rest = key.partition(".")
         if kind == "node":
             node = subjects.unescape(rest)

@@ -16,6 +16,7 @@ class ManagersBuckets(Holdings):
 
     def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of QUOTA."""
+        self.moment += 1
         kind, tree, name = (*subjects.parts(key), "", "")[:3]
         if kind == "group":
             self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
@@ -35,6 +36,7 @@ class ManagersBuckets(Holdings):
 
     def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of RESERVATION."""
+        self.moment += 1
         kind, _, rest = key.partition(".")
         if kind == "reservation":
             name, capacity = subjects.unescape(rest), None if deleted else decode(value, ReservedCapacity)
@@ -49,6 +51,7 @@ class ManagersBuckets(Holdings):
 
     def read_offer(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of SLO."""
+        self.moment += 1
         kind, _, rest = key.partition(".")
         if kind == "offer":
             self._see_offer(subjects.unescape(rest), None if deleted else decode(value, NodeOffer))

@@ -20,6 +20,7 @@ from berth.placement_solver.core.prices.table import prices_of
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.surcharges import NO_GROUPS
+from berth.rules.gang_member import counts_as_member
 from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name, name_of
@@ -106,18 +107,16 @@ class WaitingRules(Holdings):
             self.loose.discard(name)
         else:
             self.loose.add(name)
-        gang_id = ""
-        if name[0]:
-            # A member that has ended counts until it is deleted.
-            pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
-            former = self.gangs.gang_of(name)
-            before = self.gangs.group_of(former.id) if former is not None else ""
-            is_decided = pod is not None and decision is not None and not decision.nominates
-            is_nominated = decision is not None and decision.nominates
-            waits = is_nominated and pod is not None and self.turn(pod) is Turn.NOT_YET
-            gang_id = self.gangs.see_pod(name, pod, decided=is_decided, nominated=waits)
-            if former is not None and self.gangs.group_of(former.id) != before:
-                self._regroup(former, name)
+        # A pod that has ended counts until it is deleted, a Reservation does not.
+        member = seen if seen is not None and self.is_ours(seen) and counts_as_member(seen) else None
+        former = self.gangs.gang_of(name)
+        before = self.gangs.group_of(former.id) if former is not None else ""
+        is_decided = member is not None and decision is not None and not decision.nominates
+        is_nominated = decision is not None and decision.nominates
+        waits = is_nominated and member is not None and self.turn(member) is Turn.NOT_YET
+        gang_id = self.gangs.see(name, member, decided=is_decided, nominated=waits)
+        if former is not None and self.gangs.group_of(former.id) != before:
+            self._regroup(former, name)
         group = self.gangs.group_of(gang_id) if gang_id else ""
         if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
             self.queue.drop(name)
@@ -168,20 +167,24 @@ class WaitingRules(Holdings):
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
-        by_itself = self.reservations.names_pods or self.placeholders.names_pods
         if self.capacity_came_back:
-            self.queue.wake(self.now, each_by_itself=by_itself)
+            self.queue.wake(self.now, by_itself=self._is_meant)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, self._waits_for_quota, each_by_itself=by_itself)
+                self.queue.wake(self.now, self._waits_for_quota, by_itself=self._is_meant)
             elif self.charged_anew:
-                self.queue.wake(self.now, self._is_charged_anew, each_by_itself=by_itself)
+                self.queue.wake(self.now, self._is_charged_anew, by_itself=self._is_meant)
             if self.fellows_changed:
-                self.queue.wake(self.now, _waits_for_defaults, each_by_itself=by_itself)
-            self.queue.wake_classes(self.now, self.happenings.concern, each_by_itself=by_itself)
+                self.queue.wake(self.now, _waits_for_defaults, by_itself=self._is_meant)
+            self.queue.wake_classes(self.now, self.happenings.concern, by_itself=self._is_meant)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.charged_anew = NO_GROUPS
         self.happenings.clear()
+
+    def _is_meant(self, waiting: Waiting) -> bool:
+        """A Reservation or placeholder may be meant for it alone."""
+        pod = waiting.object
+        return isinstance(pod, Pod) and (self.reservations.may_mean(pod) or self.placeholders.may_mean(pod))
 
     def _is_charged_anew(self, waiting: Waiting) -> bool:
         """It waits for quota, and a group pays for it for whose pods hooks say something else."""

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from berth.contracts import names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.state import Pod, PodGroup
-from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
+from berth.rules.gang_config import GangConfig, gang_of_pod, gang_of_pod_group
+from berth.rules.gang_member import Member, gang_id_of, gang_of_member
 from berth.rules.gang_permit import GangMembers, members_lacking
 from berth.rules.preemption import REASONS
 from berth.rules.queue_admission import GangState, admission, goes_alone, group_lacks
@@ -66,12 +67,12 @@ class Gangs:
 
     def __init__(self) -> None:
         self.gangs: dict[str, Gang] = {}
-        self._of_pod: dict[Name, str] = {}
+        self._of_member: dict[Name, str] = {}
 
     def reset(self) -> None:
         """STATE starts over."""
         self.gangs.clear()
-        self._of_pod.clear()
+        self._of_member.clear()
 
     def see_group(self, namespace: str, name: str, group: PodGroup | None) -> str:
         """Take in a PodGroup, or with None its deletion; the id of its gang."""
@@ -97,45 +98,43 @@ class Gangs:
             self._drop(gang)
         return gang_id
 
-    def see_pod(self, name: Name, pod: Pod | None, *, decided: bool, nominated: bool = False) -> str:
-        """Take in a pod that has not ended (None: it has, or is gone); the id of its gang, empty without one.
+    def see(self, name: Name, obj: Member | None, *, decided: bool, nominated: bool = False) -> str:
+        """Take in a pod, or a Reservation (None: it is gone, or not ours); the id of its gang, empty without one.
 
         `decided`: a decision holds for it. A group has begun when a member is bound, not when one is decided.
-        `nominated`: others have still to leave for it (E1).
+        `nominated`: others have still to leave for it (E1). A Reservation is bound while it is on its node.
         """
-        gang_id = self._of_pod.get(name, "")
-        if pod is None:
+        gang_id = self._of_member.get(name, "")
+        wanted_id = gang_id_of(obj) if obj is not None else ""
+        if wanted_id != gang_id or obj is None:
             self._leave(name, gang_id)
+        if obj is None:
             return gang_id
-        wanted = gang_name_of_pod(pod.template.labels, pod.template.annotations)
-        wanted_id = f"{pod.namespace}/{wanted}" if wanted else ""
-        if wanted_id != gang_id:
-            self._leave(name, gang_id)
         if not wanted_id:
             return ""
-        self._of_pod[name] = wanted_id
+        self._of_member[name] = wanted_id
         gang = self.gangs.setdefault(wanted_id, Gang(wanted_id))
         if name not in gang.children:
             gang.children.add(name)
             insort(gang.by_name, name)
-        config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+        config = gang_of_member(obj)
         if config is not None and (config.source == "annotations" or config.min_member is not None):
             gang.by_member[name] = config
         else:
             gang.by_member.pop(name, None)
         _settle(gang)
-        leaves = bool(pod.node) and pod.deleting and pod.disruption in REASONS
+        leaves = isinstance(obj, Pod) and bool(obj.node) and obj.deleting and obj.disruption in REASONS
         _put(gang.leaving, name, leaves)
-        _put(gang.bound, name, bool(pod.node) and not leaves)
+        _put(gang.bound, name, bool(obj.node) and not leaves)
         if leaves and not gang.bound:
             gang.has_begun = False
-        _put(gang.nominated, name, nominated and not pod.node)
-        _put(gang.placed, name, (bool(pod.node) or decided) and not leaves)
+        _put(gang.nominated, name, nominated and not obj.node)
+        _put(gang.placed, name, (bool(obj.node) or decided) and not leaves)
         return wanted_id
 
     def gang_of(self, name: Name) -> Gang | None:
-        """The gang of a pod that was seen."""
-        return self.gangs.get(self._of_pod.get(name, ""))
+        """The gang of a pod or Reservation that was seen."""
+        return self.gangs.get(self._of_member.get(name, ""))
 
     def is_in_strict(self, pod: Pod) -> bool:
         """Whether a pod belongs to a strict gang, Berth's or another scheduler's.
@@ -258,7 +257,7 @@ class Gangs:
 
     def _leave(self, name: Name, gang_id: str) -> None:
         gang = self.gangs.get(gang_id)
-        self._of_pod.pop(name, None)
+        self._of_member.pop(name, None)
         if gang is None:
             return
         if name in gang.children:

@@ -52,11 +52,14 @@ class Configuration:
         self._last: object = None
         """What was read, or refused, last."""
 
-    def read(self, text: str | None) -> bool:
-        """Read a text, None where there is none; whether another configuration holds from now on."""
+    def read(self, text: str | None, *, is_shared: bool = True) -> bool:
+        """Read a text, None where there is none; whether another configuration holds from now on.
+
+        `is_shared`: it is one that other services can read as well.
+        """
         if self._last == ("text", text):
             return False
-        found = SchedulerConfig({}) if text is None else read_scheduler_config(text)
+        found = SchedulerConfig({}) if text is None else read_scheduler_config(text, is_shared=is_shared)
         if not isinstance(found, SchedulerConfig):
             self.refuse(found)
             self._last = ("text", text)
@@ -77,7 +80,7 @@ class Configuration:
             return self.read(None)
         key = next((key for key in TEXT_KEYS if key in data), None) or (next(iter(data)) if len(data) == 1 else None)
         if key is not None:
-            return self.read(data[key])
+            return self.read(data[key], is_shared=False)
         self.refuse((Problem(field="data", message=f"has none of the keys {', '.join(TEXT_KEYS)}"),))
         return False
 

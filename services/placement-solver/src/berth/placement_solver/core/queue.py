@@ -208,22 +208,38 @@ class Queue:
         heapq.heappush(self._resting, (at, waiting.name))
 
     def wake(
-        self, now: float, concerns: Callable[[Waiting], bool] = lambda waiting: True, *, each_by_itself: bool = False
+        self,
+        now: float,
+        concerns: Callable[[Waiting], bool] = lambda waiting: True,
+        *,
+        by_itself: Callable[[Waiting], bool] = lambda waiting: False,
     ) -> None:
         """Something came back: those it may concern are tried again, each after its own back-off; of those who are
-        alike as many as fit, unless `each_by_itself`."""
+        alike as many as fit, beside those who are looked at `by_itself`."""
         found = [each for each in self.waiting.values() if not each.ready and concerns(each)]
-        self._wake_some(found, now, each_by_itself)
+        self._wake_some(found, now, by_itself)
 
-    def wake_classes(self, now: float, concerns: Callable[[Waiting], bool], *, each_by_itself: bool = False) -> None:
+    def wake_classes(
+        self,
+        now: float,
+        concerns: Callable[[Waiting], bool],
+        *,
+        by_itself: Callable[[Waiting], bool] = lambda waiting: False,
+    ) -> None:
         """The same for those who rest after a refusal; one of each class is looked at."""
         for members in list(self._watching.values()):
             if concerns(next(iter(members.values()))):
-                self._wake_some(list(members.values()), now, each_by_itself)
+                self._wake_some(list(members.values()), now, by_itself)
 
-    def _wake_some(self, found: Sequence[Waiting], now: float, each_by_itself: bool) -> None:
+    def _wake_some(self, found: Sequence[Waiting], now: float, by_itself: Callable[[Waiting], bool]) -> None:
         self._now = now
-        for each in found if each_by_itself else self._twins.some(found):
+        alike: list[Waiting] = []
+        for each in found:
+            if by_itself(each):
+                self._wake(each, now)
+            else:
+                alike.append(each)
+        for each in self._twins.some(alike):
             self._wake(each, now)
 
     def _try_next(self, waiting: Waiting) -> None:

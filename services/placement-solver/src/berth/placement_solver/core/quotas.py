@@ -53,7 +53,7 @@ class Quotas:
         """Take in a group, or with None its end."""
         key = (tree, name)
         before = self.groups.get(key)
-        line = self._line(key)
+        line = self.line(key)
         self.version += 1
         if group is None:
             self.groups.pop(key, None)
@@ -87,7 +87,7 @@ class Quotas:
 
     def _move_use(self, key: tuple[str, str], before: list[tuple[str, str]]) -> None:
         """What is charged to a group leaves those that were above it, and counts for those that are."""
-        line, own = self._line(key), self._own.get(key)
+        line, own = self.line(key), self._own.get(key)
         if own and line != before:
             for each in before:
                 _add(self._used.setdefault(each, {}), own, -1)
@@ -121,7 +121,7 @@ class Quotas:
         _add(self._own.setdefault(key, {}), amounts, sign)
         if non_preemptible:
             _add(self._own_non_preemptible.setdefault(key, {}), amounts, sign)
-        for each in self._line(key):
+        for each in self.line(key):
             _add(self._used.setdefault(each, {}), amounts, sign)
 
     def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, non_preemptible: bool) -> Reason | None:
@@ -179,7 +179,7 @@ class Quotas:
         where it limits something, or has been: every pod without a quota would meet there. With them the groups that
         have joined the line, until a plan has stamped them since: where they are, and in the trees that they came from.
         """
-        line = [each for each in self._line(key) if each in self.groups]
+        line = [each for each in self.line(key) if each in self.groups]
         result = {
             subjects.quota_account(*each): self._revision(each)
             for each in line
@@ -214,7 +214,8 @@ class Quotas:
         """What is in use in the group's whole subtree."""
         return self._used.get(key, {})
 
-    def _line(self, key: tuple[str, str]) -> list[tuple[str, str]]:
+    def line(self, key: tuple[str, str]) -> list[tuple[str, str]]:
+        """A group and those above it, by tree and name."""
         group = self.groups.get(key)
         return [key, *((key[0], name) for name in (group.ancestors if group else ()))]
 

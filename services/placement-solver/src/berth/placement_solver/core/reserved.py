@@ -13,7 +13,9 @@ from typing import NamedTuple, get_args
 
 from berth.contracts.base import Reason
 from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import Pod
 from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.named_pods import NamedPods
 from berth.placement_solver.core.owner_index import OwnerIndex
 from berth.rules.reservation_fit import RESTRICTED, tracked_names
 from berth.rules.reservation_match import Check, ReservationRequest, failed_check
@@ -55,19 +57,18 @@ class Reservations:
         self.known: dict[str, Known] = {}
         self._uid_of: dict[str, str] = {}
         self._index = OwnerIndex()
-        self._naming: set[str] = set()
+        self._named = NamedPods()
 
     def reset(self) -> None:
         """RESERVATION starts over."""
         self.known.clear()
         self._uid_of.clear()
         self._index.clear()
-        self._naming.clear()
+        self._named.clear()
 
-    @property
-    def names_pods(self) -> bool:
-        """Some Reservation is meant for a pod by itself, and not for all that are like it."""
-        return bool(self._naming)
+    def may_mean(self, pod: Pod) -> bool:
+        """Whether some Reservation may be meant for this pod by itself, and not for all that are like it."""
+        return self._named.may_mean(pod)
 
     def see(self, name: str, capacity: ReservedCapacity | None) -> None:
         """Take in a reservation, or with None its end."""
@@ -80,13 +81,12 @@ class Reservations:
             known = self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
             if not known.owners.problems:
                 self._index.add(capacity.uid, capacity.owners)
-            if any(owner.object is not None for owner in capacity.owners):
-                self._naming.add(capacity.uid)
+            self._named.put(capacity.uid, capacity.owners)
 
     def _forget(self, uid: str) -> None:
         if self.known.pop(uid, None) is not None:
             self._index.remove(uid)
-            self._naming.discard(uid)
+            self._named.remove(uid)
 
     def matching(self, wish: ReservationRequest, capacity: Capacity) -> list[Offer]:
         """Those that match the pod and hold capacity now, by name; amounts are not looked at."""

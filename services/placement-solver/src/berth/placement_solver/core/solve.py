@@ -168,11 +168,20 @@ class Solver:
         elif isinstance(obj := candidate.object, Reservation) and obj.pre_allocation and self.take_overs is not None:
             return self.take_overs.place(candidate, obj, SolverTrying(self, candidate, trial, plan))
         if left is not None and (there := self.place_on(candidate, left, trial, plan)) is not None:
-            return there
+            return self._letting_go(there, trial, plan)
         found = self._place_plain(candidate, trial, plan)
-        if isinstance(found, Placement) or wish is not None or not isinstance(candidate.object, Pod):
+        if isinstance(found, Placement):
+            return self._letting_go(found, trial, plan)
+        if wish is not None or not isinstance(candidate.object, Pod):
             return found
         return self._borrow(candidate, candidate.object, trial, plan) or found
+
+    def _letting_go(self, found: Placement, trial: Trial, plan: str) -> Placement:
+        """A Reservation that was to take over pods, and does not any more, leaves no note on them."""
+        obj, take_overs = found.candidate.object, self.take_overs
+        if take_overs is None or not isinstance(obj, Reservation) or not take_overs.is_noted(obj):
+            return found
+        return take_overs.letting_go(found, obj, SolverTrying(self, found.candidate, trial, plan))
 
     def _borrow(self, candidate: Candidate, pod: Pod, trial: Trial, plan: str) -> Placement | None:
         """A place on what is reserved and idle, for a pod that its owners may make leave."""
@@ -223,9 +232,10 @@ class Solver:
         return found
 
     def may_draw(self, candidate: Candidate) -> bool:
-        """Whether a candidate may be placed on a reservation, or must be; or takes over pods."""
+        """Whether a candidate may be placed on a reservation, or must be; or takes over pods, or did."""
         if isinstance(candidate.object, Reservation):
-            return candidate.object.pre_allocation
+            is_noted = self.take_overs is not None and self.take_overs.is_noted(candidate.object)
+            return candidate.object.pre_allocation or is_noted
         wish = candidate.wish
         return wish is not None and (wish.must or wish.problem is not None or bool(self.reservations.known))
 

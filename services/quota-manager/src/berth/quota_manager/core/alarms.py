@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from berth.quota_manager.core.group import Problem
+from berth.rules.quota_reclaim import is_over, over
 
 
 class Overuse(NamedTuple):
@@ -32,12 +33,11 @@ class Alarms:
 
     def measure(self, group: str, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> None:
         """The present figures of a group."""
-        excess = {key: used[key] - limit for key, limit in runtime.items() if used.get(key, 0) > limit}
-        if excess:
-            since = self._over[group][0] if group in self._over else now
-            self._over[group] = (since, excess)
-        else:
+        if not is_over(used, runtime):
             self._over.pop(group, None)
+        elif group not in self._said or group not in self._over:  # of what was said already nobody asks by how much
+            since = self._over[group][0] if group in self._over else now
+            self._over[group] = (since, over(used, runtime))
 
     def forget_all_but(self, groups: Iterable[str]) -> None:
         """Groups that no longer exist are over nothing."""

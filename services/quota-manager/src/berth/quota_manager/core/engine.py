@@ -27,7 +27,7 @@ from berth.quota_manager.core.forest import (
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
 from berth.quota_manager.core.offered import Offered
 from berth.quota_manager.core.payers import Payers
-from berth.quota_manager.core.sharing import Child, effective_minimum, share
+from berth.quota_manager.core.sharing import Row, effective_minimum, share
 from berth.resources.amounts import Amounts, add, maximum, subtract_from, without_zeros
 from berth.rules.quota_of_pod import (
     BUILT_IN_GROUPS,
@@ -432,7 +432,7 @@ class Engine:
         total = parent.runtime.get(key, 0)
         promised, fixed, changed = parent.promised.get(key, 0), parent.fixed.get(key, 0), self._settled.limits
         is_scaled = self.rules.scales_min and key in parent.runtime and total < promised + fixed
-        level: list[Child] = []
+        level: list[Row] = []
         for child in children:
             minimum = child.shared[key]
             if is_scaled and not child.spec.keeps_min:
@@ -440,22 +440,15 @@ class Engine:
             if child.effective_min.get(key, 0) != minimum and key in child.spec.min:
                 child.effective_min[key] = minimum
                 changed.add(child.name)
-            level.append(
-                Child(
-                    child.name,
-                    child.weight.get(key, 0),
-                    child.limited.get(key, 0),
-                    minimum,
-                    child.guaranteed.get(key, 0),
-                    child.lends,
-                )
-            )
+            asked, guaranteed = child.limited.get(key, 0), child.guaranteed.get(key, 0)
+            level.append((child.name, child.weight.get(key, 0), asked, minimum, guaranteed, child.lends))
         runtime = share(total, level)
         for child in children:
-            amount = runtime[child.name]
-            if child.runtime.get(key) != amount:
-                child.runtime[key] = amount
-                changed.add(child.name)
+            name, runtimes = child.name, child.runtime
+            amount = runtime[name]
+            if runtimes.get(key) != amount:
+                runtimes[key] = amount
+                changed.add(name)
                 if key in child.sharers:
                     self._sinks(child, (key,))
 

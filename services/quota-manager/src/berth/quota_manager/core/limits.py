@@ -70,7 +70,7 @@ def with_figures(frame: QuotaGroup, group: Group, problems: list[Problem], *, us
     runtime = ceiling
     if uses_runtime or group.is_detached:
         there = group.runtime
-        runtime = {key: min(there.get(key, limit), AMOUNT_MAX) for key, limit in ceiling.items()}
+        runtime = _bounded({key: there.get(key, limit) for key, limit in ceiling.items()})
     return msgspec.structs.replace(
         frame,
         is_parent=bool(group.children) or group.spec.is_parent,
@@ -175,5 +175,11 @@ def _says_otherwise(known: QuotaGroup, wanted: QuotaGroup) -> bool:
 
 def _ordered(amounts: Amounts) -> Amounts:
     """In the order of names, so that equal vectors are equal bytes."""
-    listed = sorted(amounts) if len(amounts) > 1 else amounts
-    return {key: amounts[key] if amounts[key] < AMOUNT_MAX else AMOUNT_MAX for key in listed}
+    return _bounded({key: amounts[key] for key in sorted(amounts)} if len(amounts) > 1 else dict(amounts))
+
+
+def _bounded(amounts: Amounts) -> Amounts:
+    """No amount beyond what can be said. Mostly none is."""
+    if amounts and max(amounts.values()) > AMOUNT_MAX:
+        return {key: min(amount, AMOUNT_MAX) for key, amount in amounts.items()}
+    return amounts

@@ -95,6 +95,8 @@ def loans_below(parent: Group) -> dict[str, Loan]:
             borrowers.of(lent.get(name)),
             lenders.of(borrowed.get(name)),
         )
+        if name in lent or name in borrowed
+        else NONE
         for name in sorted(names)
     }
 

@@ -6,8 +6,8 @@ another writer is left alone and reported. Built-in groups are made once, and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,7 +33,9 @@ _ROOT_LABELS: Final = {
     names.LABEL_QUOTA_LENDS: "false",
     names.LABEL_QUOTA_PARENT: "",
 }
-_BUILT_IN: Final[dict[str, tuple[dict[str, str], dict[str, Any]]]] = {
+BuiltIn: TypeAlias = Mapping[str, tuple[dict[str, str], dict[str, Any]]]
+"""Labels and spec of the groups, by name."""
+_BUILT_IN: Final[BuiltIn] = {
     ROOT_GROUP: (_ROOT_LABELS, {}),
     SYSTEM_GROUP: ({}, _UNLIMITED),
     DEFAULT_GROUP: ({}, _UNLIMITED),
@@ -77,7 +79,12 @@ class Request(NamedTuple):
 class Maker:
     """What has to be asked for now: of one object the same again after `retry_s`, something else after `interval_s`."""
 
-    def __init__(self, interval_s: float, retry_s: float) -> None:
+    def __init__(self, interval_s: float, retry_s: float, maxes: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """`maxes`: with which max built-in groups are made, by group; others have nobody's limit."""
+        self._built_in = {
+            name: (labels, {"max": dict(maxes[name])} if maxes and name in maxes else spec)
+            for name, (labels, spec) in _BUILT_IN.items()
+        }
         self._interval_s = interval_s
         self._retry_s = retry_s
         self._asked: dict[str, tuple[ApplyObject | PatchObject, float]] = {}
@@ -86,7 +93,7 @@ class Maker:
         self, roots: Iterable[Root], objects: QuotaObjects, home: str, now: float, now_ms: int
     ) -> Iterator[Request]:
         """In no order: each stands for itself. `home`: the namespace of the built-in groups; empty: none are made."""
-        wanted = [*_root_requests(roots, objects), *(_built_in_requests(objects, home) if home else ())]
+        wanted = [*_root_requests(roots, objects), *(_built_in_requests(self._built_in, objects, home) if home else ())]
         for request in wanted:
             command = request.command
             asked = self._asked.get(request.subject)
@@ -144,8 +151,8 @@ def _root_requests(roots: Iterable[Root], objects: QuotaObjects) -> Iterator[Req
         yield _to_apply(apply)
 
 
-def _built_in_requests(objects: QuotaObjects, home: str) -> Iterator[Request]:
-    for name, (labels, spec) in _BUILT_IN.items():
+def _built_in_requests(made: BuiltIn, objects: QuotaObjects, home: str) -> Iterator[Request]:
+    for name, (labels, spec) in made.items():
         if not objects.has(name):
             apply = ApplyObject(api=API, namespace=home, name=name, spec=spec, labels=labels)
             yield _to_apply(apply)

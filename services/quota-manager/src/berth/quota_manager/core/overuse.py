@@ -9,7 +9,7 @@ import msgspec
 
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.forest import Group
-from berth.rules.quota_reclaim import over
+from berth.rules.quota_reclaim import is_over
 
 
 class Overuse:
@@ -21,11 +21,11 @@ class Overuse:
     def has_turned(self, group: Group, *, uses_runtime: bool) -> bool:
         """Whether a group has come over its runtime, or back within it, since it was last looked at; its max stands for
         what it has no runtime of, or for all of it."""
-        limits = {**group.spec.max, **group.runtime} if uses_runtime else group.spec.max
-        is_over = not group.is_detached and bool(over(group.used, limits))
-        if is_over == (group.name in self._over):
+        runtime = group.runtime if uses_runtime else {}
+        is_now = not group.is_detached and is_over(group.used, runtime, rest=group.spec.max)
+        if is_now == (group.name in self._over):
             return False
-        (self._over.add if is_over else self._over.discard)(group.name)
+        (self._over.add if is_now else self._over.discard)(group.name)
         return True
 
     def forget(self, group: str) -> None:
@@ -42,7 +42,7 @@ def dated(wanted: QuotaGroup, group: Group, known: QuotaGroup | None, now_ms: in
 
     `known` is the message that is published now. A time that lies ahead, by a clock that was wrong, begins anew.
     """
-    if group.is_detached or not over(group.used, wanted.runtime):
+    if group.is_detached or not is_over(group.used, wanted.runtime):
         return wanted
     since = known.over_since_ms if known is not None else 0
     return msgspec.structs.replace(wanted, over_since_ms=since if 0 < since <= now_ms else now_ms)

@@ -5,23 +5,14 @@ to the smaller name. It knows nothing of trees, pods or several resources; `engi
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
+
+Row: TypeAlias = tuple[str, int, int, int, int, bool]
+"""What one child brings to the level: name, weight, what it asks for (cut to its max), its effective (perhaps scaled)
+min, its guarantee, and whether it lends. A plain tuple, since levels of thousands are worked out often."""
 
 
-class Child(NamedTuple):
-    """What one child brings to the level, all in the unit of the resource."""
-
-    name: str
-    weight: int
-    request: int
-    """What the child asks for, already cut to its max."""
-    minimum: int
-    """The effective (perhaps scaled) min."""
-    guarantee: int = 0
-    lends: bool = True
-
-
-def share(total: int, children: Iterable[Child]) -> dict[str, int]:
+def share(total: int, children: Iterable[Row]) -> dict[str, int]:
     """The runtime of every child, by name.
 
     The floor of a child is the greater of its effective min and its guarantee. A child that asks for more gets the

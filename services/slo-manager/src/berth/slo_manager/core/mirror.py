@@ -18,6 +18,8 @@ from berth.slo_manager.core.offers.facts import Holder
 from berth.slo_manager.core.turns import Budget
 
 INTERVAL_S: Final = 60.0
+EARLY_S: Final = 5.0
+"""Agents report once in the interval as well: a report that arrives this much before its time is the next one."""
 
 
 class Mirror:
@@ -38,7 +40,7 @@ class Mirror:
         """
         self._asked = {name: asked for name, asked in self._asked.items() if now - asked < INTERVAL_S}
         behind = {name: at_s - made.get(name, 0.0) for name, at_s in arrived.items() if name not in self._asked}
-        late = [name for name, behind_s in behind.items() if behind_s >= INTERVAL_S]
+        late = [name for name, behind_s in behind.items() if behind_s >= INTERVAL_S - EARLY_S]
         chosen = heapq.nsmallest(self._budget.left(now), late, key=lambda name: (-behind[name], name))
         self._budget.spend(len(chosen))
         self._turn.update(chosen)
@@ -82,6 +84,11 @@ def status_of(metric: Metric, holders: Collection[Holder]) -> dict[str, Any]:
         "nodeMetric": node,
         "podsMetric": list(_pods(metric, holders)),
     }
+    if metric.host_applications:
+        status["hostApplicationMetric"] = [
+            {"name": each.name, "usage": _resources(each.usage), "priority": each.priority_class, "qos": each.qos}
+            for each in metric.host_applications
+        ]
     if metric.prod_reclaimable is not None:
         status["prodReclaimableMetric"] = {"resource": _resources(metric.prod_reclaimable)}
     return status

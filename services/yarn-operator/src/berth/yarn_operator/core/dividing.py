@@ -8,6 +8,7 @@ seconds.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import reduce
 from typing import Final, NamedTuple
 
@@ -78,10 +79,19 @@ class Dividing:
         """A grant is about to be asked for: until it is answered, YARN may come to have it."""
         self._doubts.setdefault(name, []).append(_Doubt(grant, now + DOUBT_S))
 
-    def granted(self, name: str) -> None:
-        """The last one was answered: what the ResourceManager lists from now on has it. Earlier ones without an answer
-        stay in doubt."""
+    def answered(self, name: str) -> None:
+        """The last one was: what the ResourceManager lists from now on shows what came of it. Earlier ones without an
+        answer stay in doubt."""
         self._doubts[name].pop()
+
+    def keep(self, nodes: Container[str], now: float) -> None:
+        """Forget nodes that are gone. What may still be carried out for one is kept for as long as that is so: it may
+        come back by its name."""
+        for name in [each for each in self._wants.keys() | self._charges.keys() if each not in nodes]:
+            self._wants.pop(name, None)
+            self._charges.pop(name, None)
+        for name in [each for each in self._doubts if each not in nodes]:
+            self._in_doubt(name, now)
 
     def _in_doubt(self, name: str, now: float) -> Share:
         doubts = [each for each in self._doubts.pop(name, ()) if now < each.until]

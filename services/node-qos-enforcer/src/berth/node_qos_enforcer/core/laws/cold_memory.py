@@ -38,6 +38,11 @@ class IdlePages(NamedTuple):
     rows: dict[str, tuple[int, ...]]
 
     @property
+    def is_scanned(self) -> bool:
+        """Whether pages are told apart at all: kidled runs, and has been through memory."""
+        return self.scan_period_in_seconds > 0 and self.page_scans > 0
+
+    @property
     def cold_bytes(self) -> int:
         """Page cache that could go without being missed."""
         return sum(sum(self.rows[name][COLD_FROM:]) for name in _COLD)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from berth.contracts.base import Problem
+from berth.contracts.names import LABEL_PRIORITY_CLASS, LABEL_QOS
 from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos, qos_dir
-from berth.rules.cpus.qos import BE, LS, LSE, LSR, QOS_CLASSES
+from berth.rules.cpus.qos import BE, LS, LSE, LSR, QOS_CLASSES, priority_class, priority_class_or_default
 
 BEST_EFFORT_BASE: Final = "KubepodsBesteffort"
 _BASES: Final[dict[str, KubeQos]] = {
@@ -24,12 +25,14 @@ _DEFAULT_DIR: Final = {
 
 
 class HostApplication(NamedTuple):
-    """One of the node's applications; `base` is what its group lies below, as the strategy names it."""
+    """One of the node's applications; `base` is what its group lies below, as the strategy names it. `priority_class`
+    is the one that it says, else that of its QoS class."""
 
     name: str
     qos: str
     base: str
     group: str
+    priority_class: str = ""
 
     @property
     def is_best_effort(self) -> bool:
@@ -60,7 +63,10 @@ def application_of(raw: Mapping[str, Any], driver: Driver, field: str) -> HostAp
     parts = [part for part in group.split("/") if part]
     if ".." in parts or "." in parts or any("\0" in part for part in parts):
         return Problem(field=f"{field}.cgroupPath", message="leads out of its base")
-    return HostApplication(name, qos if qos in QOS_CLASSES else "", base, "/".join(parts))
+    qos = qos if qos in QOS_CLASSES else ""
+    labels = {LABEL_PRIORITY_CLASS: _text(raw.get("priority")), LABEL_QOS: qos}
+    priority = priority_class_or_default(labels, None, "") if qos else priority_class(labels, None)
+    return HostApplication(name, qos, base, "/".join(parts), priority)
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,7 @@ from berth.rules.cpus.qos import BE, LSE, LSR, SYSTEM, qos_class_or_default
 ANNOTATION: Final = "koordinator.sh/memoryQOS"
 NO_LIMIT: Final = (1 << 63) - 1
 ENABLE: Final = "enable"
+STEP_PERCENT: Final = 5
 _PLAIN: Final = {
     "wmarkRatio": "memory.wmark_ratio",
     "wmarkScalePermill": "memory.wmark_scale_factor",
@@ -107,6 +108,16 @@ def class_values(pods: Sequence[Protected]) -> dict[str, dict[str, int]]:
             for qos in {"Guaranteed", pod.kube_qos}:
                 found[qos][file] = found[qos].get(file, 0) + max(amount, 0)
     return found
+
+
+def high_step(wanted: int, in_use: int, now: int) -> int:
+    """From where on a container is slowed next, on the way down to what is wanted.
+
+    The kernel stops a group almost entirely that is far above its mark. So the mark goes to a twentieth below what is
+    in use, again and again as that is reclaimed, and is never raised on the way.
+    """
+    step = in_use * (100 - STEP_PERCENT) // 100 // PAGE * PAGE
+    return max(min(step, now), wanted)
 
 
 def _protected(config: Mapping[str, int], request: int) -> dict[str, int]:

@@ -1,4 +1,8 @@
-"""Limits of disks: of the best-effort group, of single pods by annotation, and latencies of whole disks at the root."""
+"""Limits of disks: of the best-effort group, of single pods by annotation, and latencies of whole disks at the root.
+
+On version 1 a limit holds the processes of its very group and not those of groups below. So there the containers of
+such pods have it as well, each for itself.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from berth.node_qos_enforcer.core.strategies.node_slo import BE_CLASS, ROOT_CLAS
 from berth.node_qos_enforcer.core.strategies.seam import Decided, Needs, Pod, Snapshot, Spec, Strategy, Wanted
 from berth.node_qos_enforcer.core.strategies.sections import block_of, is_enabled
 from berth.rules.bounded_json import annotation_field, read_annotation
+from berth.rules.cpus.qos import BEST_EFFORT
 
 BLOCK: Final = "blkioQOS"
 ROOT: Final = ""
@@ -38,21 +43,26 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
         return Decided(skipped="the disks of this machine are not known yet")
     reports: list[Problem] = []
     wanted: list[Wanted] = []
+    of_best_effort: Mapping[str, block_io.Limits] = {}
     for group, name, is_root in ((qos_dir(node.driver, "BestEffort"), BE_CLASS, False), (ROOT, ROOT_CLASS, True)):
         if is_enabled(spec, name, BLOCK):
             blocks = block_of(spec, name, BLOCK).get("blocks") or []
             limits = _limits(blocks, snapshot.disks, f"{name}.{BLOCK}.blocks", None)
-            wanted += _lines(group, limits, node.version, is_root=is_root) if _is_sound(limits, reports) else ()
+            if not isinstance(limits, Problem):
+                wanted += _lines(group, limits, node.version, is_root=is_root)
+                of_best_effort = of_best_effort if is_root else limits
+            else:
+                reports.append(limits)
     for pod in snapshot.pods:
-        asked = read_annotation(pod.annotations, ANNOTATION_BLKIO_QOS, dict[str, Any])
-        if asked is None or not pod.qos or not pod.group:
-            continue
-        if isinstance(asked, Problem):
-            reports.append(Problem(field=f"{pod.key}.{asked.field}"[:300], message=asked.message))
-            continue
-        field = f"{pod.key}.{annotation_field(ANNOTATION_BLKIO_QOS)}.blocks"
-        limits = _limits(asked.get("blocks") or [], snapshot.disks, field, pod)
-        wanted += _lines(pod.group, limits, node.version) if _is_sound(limits, reports) else ()
+        own = _of_pod(pod, snapshot.disks)
+        if isinstance(own, Problem):
+            reports.append(own)
+            own = {}
+        wanted += _lines(pod.group, own, node.version)
+        if node.version == 1:
+            inherited = {**of_best_effort, **own} if pod.kube_qos == BEST_EFFORT else own
+            for container in pod.containers:
+                wanted += _lines(container.group, inherited, node.version) if container.group else ()
     return Decided(tuple(wanted), reports=tuple(reports))
 
 
@@ -71,7 +81,8 @@ def _limits(raw: object, disks: Disks, field: str, pod: Pod | None) -> dict[str,
             each.name,
             kubelet_root=KUBELET_ROOT,
             pod_uid="" if pod is None else pod.uid,
-            volume="" if pod is None else each.name,
+            # Where nobody says otherwise it is kubelet's name for it.
+            volume="" if pod is None else pod.volumes.get(each.name, each.name),
         )
         if disk is None:
             return Problem(field=f"{field}[{position}]"[:300], message=f"no such disk: {each.name[:60]!r}")
@@ -79,18 +90,20 @@ def _limits(raw: object, disks: Disks, field: str, pod: Pod | None) -> dict[str,
     return limits
 
 
-def _is_sound(limits: Mapping[str, block_io.Limits] | Problem, reports: list[Problem]) -> bool:
-    if isinstance(limits, Problem):
-        reports.append(limits)
-        return False
-    return True
+def _of_pod(pod: Pod, disks: Disks) -> Mapping[str, block_io.Limits] | Problem:
+    """What a pod's annotation says of its volumes."""
+    asked = read_annotation(pod.annotations, ANNOTATION_BLKIO_QOS, dict[str, Any])
+    if asked is None or not pod.qos or not pod.group:
+        return {}
+    if isinstance(asked, Problem):
+        return Problem(field=f"{pod.key}.{asked.field}"[:300], message=asked.message)
+    field = f"{pod.key}.{annotation_field(ANNOTATION_BLKIO_QOS)}.blocks"
+    return _limits(asked.get("blocks") or [], disks, field, pod)
 
 
 def _lines(
-    group: str, limits: Mapping[str, block_io.Limits] | Problem, version: int, *, is_root: bool = False
+    group: str, limits: Mapping[str, block_io.Limits], version: int, *, is_root: bool = False
 ) -> Iterator[Wanted]:
-    if isinstance(limits, Problem):
-        return
     of_version = (
         (block_io.group_lines, block_io.root_lines)
         if version == 1
@@ -113,5 +126,5 @@ BLOCK_IO: Final = Strategy(
     "enforce",
     decide,
     _is_on,
-    needs=Needs(knobs=tuple(DISK_KNOBS.values())),
+    needs=Needs(knobs=tuple(DISK_KNOBS.values()), tools=("lsblk", "findmnt", "vgs", "lvs")),
 )

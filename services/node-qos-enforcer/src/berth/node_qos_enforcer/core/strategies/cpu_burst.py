@@ -89,8 +89,10 @@ class Memory(NamedTuple):
 
 
 def reads(snapshot: Snapshot, spec: Spec) -> Iterable[Ref]:
-    """Quota and counters of each container that may burst."""
-    for _, container in _candidates(snapshot):
+    """Quota and counters of each container whose quota may be raised."""
+    for pod, container in _candidates(snapshot):
+        if law.merged(spec[BURST], pod.annotations.get(law.ANNOTATION)).get("policy") not in law.QUOTA_BURST:
+            continue
         yield from (Ref(container.group, knob) for knob in (CPU_QUOTA, CPU_STAT, CPU_USAGE))
 
 

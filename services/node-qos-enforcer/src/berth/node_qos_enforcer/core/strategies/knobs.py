@@ -203,6 +203,12 @@ CORE_COOKIE: Final = "core_sched.cookie"
 CORE_KNOBS: Final = (_elsewhere(CORE_COOKIE, "", "act", kind="text"),)
 
 
+CYCLES: Final = "perf.cycles"
+STALLS: Final = "psi.stalls"
+LOOKED_AT: Final = (_elsewhere(CYCLES, "", "act", kind="text"), _elsewhere(STALLS, "", "act", kind="text"))
+"""What is seen of a group; nothing is set."""
+
+
 def by_name(*tables: Iterable[Knob]) -> Mapping[str, Knob]:
     """A table of knobs. Two of one name are a mistake of whoever wrote them."""
     found: dict[str, Knob] = {}
@@ -223,5 +229,6 @@ KNOBS: Final = by_name(
     PAGE_CACHE_KNOBS,
     NETWORK_KNOBS,
     CORE_KNOBS,
+    LOOKED_AT,
 )
 """All of them."""

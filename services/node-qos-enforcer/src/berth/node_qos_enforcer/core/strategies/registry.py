@@ -16,6 +16,7 @@ from berth.node_qos_enforcer.core.strategies.core_scheduling import CORE_SCHEDUL
 from berth.node_qos_enforcer.core.strategies.cpu_burst import CPU_BURST_STRATEGY
 from berth.node_qos_enforcer.core.strategies.cpu_normalization import CPU_NORMALIZATION
 from berth.node_qos_enforcer.core.strategies.group_identity import GROUP_IDENTITY
+from berth.node_qos_enforcer.core.strategies.interference import INTERFERENCE
 from berth.node_qos_enforcer.core.strategies.kernel_settings import KERNEL_SETTINGS
 from berth.node_qos_enforcer.core.strategies.memory_qos import MEMORY_QOS_STRATEGY
 from berth.node_qos_enforcer.core.strategies.network import NETWORK
@@ -41,4 +42,5 @@ STRATEGIES: Final[tuple[Strategy, ...]] = (
     CPU_NORMALIZATION,
     CPU_BURST_STRATEGY,
     MEMORY_QOS_STRATEGY,
+    INTERFERENCE,
 )

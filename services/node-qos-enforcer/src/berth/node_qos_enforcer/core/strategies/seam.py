@@ -68,7 +68,7 @@ class Needs(NamedTuple):
 
     `knobs` are all that the strategy may set, of which this kernel must have one; `files` are paths of the host of
     which one must be there, beside knobs; `capabilities` are rights of Linux without `CAP_`, `host_pid` and
-    `host_network` that the agent sees the node's processes and network.
+    `host_network` that the agent sees the node's processes and network. `tools` are programs of the agent's image.
     """
 
     knobs: tuple[str, ...] = ()
@@ -78,6 +78,7 @@ class Needs(NamedTuple):
     host_pid: bool = False
     host_network: bool = False
     privileged: bool = False
+    tools: tuple[str, ...] = ()
 
 
 class Container(NamedTuple):
@@ -105,7 +106,8 @@ class Pod(NamedTuple):
     its label or its priority, `priority` its value, None where nobody has said it. `requests` and `limits` are its own
     as a whole. `is_known`: labels and annotations have been read; without, only its group is there. `created` is RFC
     3339, empty where it is not known. `ips` are its addresses, unless it uses the node's own network (`host_network`).
-    `may_lower_oom_scores`: its namespace may have others die before it.
+    `may_lower_oom_scores`: its namespace may have others die before it. `volumes` are the folders of those whose disks
+    it limits, by its own names for them.
     """
 
     uid: str
@@ -127,6 +129,7 @@ class Pod(NamedTuple):
     ips: tuple[str, ...] = ()
     host_network: bool = False
     may_lower_oom_scores: bool = False
+    volumes: Mapping[str, str] = {}
 
     @property
     def key(self) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.job_problem import Draft, Writer, drafted, emptied_slots
 from berth.placement_solver.core.gatherers.seam import Choice, Gatherer, Job
-from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.seams import Mask
 from berth.rules.job_preemption.problem import Ints, JobProblem, needed_plan
 from berth.rules.job_preemption.tables import Floats
@@ -29,13 +28,6 @@ class GatheredJob(NamedTuple):
 
     gatherer: Gatherer
     job: Job
-
-
-def gathered_job(unit: Unit, candidates: Sequence[Candidate]) -> GatheredJob | None:
-    """All candidates as one job; None where some lie anywhere, or lie together with some of the others only."""
-    some = unit._replace(candidates=tuple(candidates))
-    jobs = [GatheredJob(each, job) for each in candidates[0].cls.rules.gatherers for job in each.jobs(some)]
-    return jobs[0] if len(jobs) == 1 and len(jobs[0].job.members) == len(candidates) else None
 
 
 def gathered_draft(asked: GatheredJob, writer: Writer, able: Sequence[Mask], advice: Advice | None) -> Draft | None:

@@ -10,7 +10,7 @@ leave whole for either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.advice import JobQuestion
-from berth.placement_solver.core.displacers.gathered import gathered_draft, gathered_job
+from berth.placement_solver.core.displacers.gathered import gathered_draft
+from berth.placement_solver.core.displacers.job_parts import Part, Standing, UnitsOn, lifted, parts_of
 from berth.placement_solver.core.displacers.job_problem import (
     Writer,
     Written,
@@ -30,7 +31,7 @@ from berth.placement_solver.core.displacers.job_problem import (
 )
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.priority import NAME as PLUGIN
-from berth.placement_solver.core.displacers.removable import Leaver, LeavingUnit, Removable, protected_by_budgets
+from berth.placement_solver.core.displacers.removable import LeavingUnit, Removable, protected_by_budgets
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.gatherers.seam import Gatherer
@@ -46,9 +47,7 @@ from berth.rules.scheduler_config.plugins import POST_FILTER
 NODES_MAX: Final = 4_000
 """So many nodes are looked at for one job, from another one on each time."""
 TRIES_MAX: Final = 4
-LIE_APART: Final = (
-    "nobody leaves for gangs that start together and ask for different places in the network, or some of them for none"
-)
+WITH_RESERVATIONS: Final = "nobody leaves for gangs of which a Reservation waits"
 GANG: Final = "gang"
 """The code of the reason that stands before those of the member that found no node."""
 
@@ -72,7 +71,9 @@ class JobPreemption:
     def concerns(self, refused: Refused) -> bool:
         """Nothing but the nodes keeps them from a place, and their profile preempts."""
         for candidate, reasons, *_ in refused.refusals:
-            if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals:
+            if not (isinstance(candidate.object, Pod) or refused.unit.needed):
+                return False
+            if candidate.refusals or candidate.cls.refusals:
                 return False
             if PLUGIN not in candidate.cls.rules.profile.points[POST_FILTER]:
                 return False
@@ -86,10 +87,10 @@ class JobPreemption:
         unit = refused.unit
         lowest = min(candidate.object.template.priority for candidate in unit.candidates)
         needed = needed_of(unit)
-        if lie_apart(unit):
-            return Nobody(f"preemption: {LIE_APART}")
         if len(needed) < sum(unit.needed.values()):
             return Nobody()  # the others have to come first
+        if any(candidate.is_reservation for candidate in unit.candidates):
+            return Nobody(f"preemption: {WITH_RESERVATIONS}")
         why_not = self.why_not(unit, asking)
         if why_not:
             return Nobody(f"preemption: {why_not}")
@@ -155,11 +156,36 @@ class JobPreemption:
         self,
         unit: Unit,
         candidates: Sequence[Candidate],
-        units_on: Callable[[Iterable[str]], list[LeavingUnit]],
+        units_on: UnitsOn,
         budgets: preemption.Budgets,
         asking: Asking,
     ) -> Places | None:
         """Places for these members of the unit, and who leaves for that; `units_on` gives who might leave nodes."""
+        parts = parts_of(unit, candidates)
+        if len(parts) == 1:
+            return self._places_of(unit, parts[0], units_on, budgets, asking)
+        found: list[Places] = []
+        unadvised = asking._replace(advice=None)
+        with Standing(self._ground.capacity) as standing:
+            for part in parts:
+                places = self._places_of(unit, part, standing.others_on(units_on), budgets, unadvised)
+                if places is None:
+                    return None
+                found.append(places)
+                standing.add(places.placements, places.units)
+        placements = _as_one(unit, [each for places in found for each in places.placements])
+        units = [each for places in found for each in places.units]
+        for each in sorted(units, key=lambda one: -len(one.everybody)):
+            others = [one for one in units if one is not each]
+            if self._have_places(placements, others, asking.plan):
+                units = others
+        return Places(placements, tuple(units), None)
+
+    def _places_of(
+        self, unit: Unit, part: Part, units_on: UnitsOn, budgets: preemption.Budgets, asking: Asking
+    ) -> Places | None:
+        """The same for members that are one job."""
+        candidates, together = part
         members = classes_of(candidates)
         able = [self._some(self._able(each[0]), asking.offset) for each in members]
         nodes = self._ground.nodes
@@ -168,10 +194,6 @@ class JobPreemption:
             return None
         units = units_on(nodes.names[row] for row in rows.tolist())
         writer = Writer(tuple(members), nodes, tuple(units), protected_by_budgets(units, budgets))
-        gathers = candidates[0].cls.rules.gathers(unit)
-        together = gathered_job(unit, candidates) if gathers else None
-        if gathers and together is None:
-            return None
         for _ in range(TRIES_MAX):
             if together is not None:
                 draft = gathered_draft(together, writer, able, asking.advice)
@@ -181,8 +203,7 @@ class JobPreemption:
                 return None
             written, plan, is_open = draft
             leaving = tuple(written.units[at] for at in plan.units)
-            leavers = {each.pod.uid: each for one in leaving for each in one.everybody}
-            found = self._placed(unit, written, plan, leavers.values(), asking.plan)
+            found = self._placed(unit, written, plan, leaving, asking.plan)
             if not isinstance(found, int):
                 if together is not None:
                     found = _gathered(found, together.gatherer)
@@ -193,14 +214,14 @@ class JobPreemption:
         return None
 
     def _placed(
-        self, unit: Unit, written: Written, plan: JobPlan, leavers: Iterable[Leaver], name: str
+        self, unit: Unit, written: Written, plan: JobPlan, leaving: Iterable[LeavingUnit], name: str
     ) -> tuple[Placement, ...] | int:
         """The members on their nodes, judged exactly once those have left; or class and row that do not go together."""
         capacity, solver = self._ground.capacity, self._ground.solver
         # What victims use of their quota is free when they have left, and not before.
-        lifted = [each.claim._replace(quota="") for each in leavers]
+        gone = lifted(leaving)
         trial = Trial(capacity)
-        for claim in lifted:
+        for claim in gone:
             capacity.apply(claim, -1)
         try:
             placements: list[Placement] = []
@@ -219,8 +240,17 @@ class JobPreemption:
             return tuple(placement._replace(gang=gang) for placement in placements)
         finally:
             trial.undo()
-            for claim in lifted:
+            for claim in gone:
                 capacity.apply(claim, 1)
+
+    def _have_places(self, placements: Iterable[Placement], leaving: Iterable[LeavingUnit], plan: str) -> bool:
+        """Whether these have their places on their nodes once no more than those have left."""
+        with Standing(self._ground.capacity) as standing, Trial(self._ground.capacity) as trial:
+            standing.add((), leaving)
+            return all(
+                self._ground.solver.place_on(each.candidate, self._ground.nodes.row(each.claim.node), trial, plan)
+                for each in placements
+            )
 
     def _able(self, candidate: Candidate) -> Mask:
         """The nodes that nothing rules out for it but what others hold."""
@@ -242,16 +272,19 @@ class JobPreemption:
         return some
 
 
-def lie_apart(unit: Unit) -> bool:
-    """Whether some members ask for a place in the network, and not all of them for the same one."""
-    candidates = unit.candidates
-    return candidates[0].cls.rules.gathers(unit) and gathered_job(unit, candidates) is None
-
-
 def victims_of(units: Iterable[LeavingUnit]) -> tuple[Pod, ...]:
     """All who leave with these units, most important first."""
     pods = {each.pod.uid: each.pod for unit in units for each in unit.everybody}
     return tuple(sorted(pods.values(), key=preemption.importance))
+
+
+def _as_one(unit: Unit, placements: Iterable[Placement]) -> tuple[Placement, ...]:
+    """The members of all parts in their order, begun as one gang."""
+    order = {candidate.name: at for at, candidate in enumerate(unit.candidates)}
+    found = sorted(placements, key=lambda placement: order[placement.candidate.name])
+    return tuple(
+        each._replace(gang=replace(each.gang, size=len(found))) if each.gang is not None else each for each in found
+    )
 
 
 def _gathered(placements: Sequence[Placement], gatherer: Gatherer) -> tuple[Placement, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
 
 from berth.placement_solver.core.quotas import Quotas
 from berth.rules.quota_reclaim import Charged
@@ -11,19 +13,33 @@ Key = tuple[str, str]
 """Tree and name of a group."""
 
 
-class Limits:
-    """The limits that a charge exceeds, and what of it is left once some have left."""
+class Share(NamedTuple):
+    """What one group is asked to pay for, and whether any of that is non-preemptible."""
 
-    def __init__(self, quotas: Quotas, key: Key, amounts: Mapping[str, int], *, non_preemptible: bool) -> None:
+    key: Key
+    amounts: Mapping[str, int]
+    non_preemptible: bool
+
+
+class Limits:
+    """The limits that charges to groups of one tree exceed, and what of it is left once some have left."""
+
+    def __init__(self, quotas: Quotas, tree: str, shares: Iterable[Share]) -> None:
         self._quotas = quotas
-        self._tree = key[0]
+        self._tree = tree
         self._short: dict[tuple[str, str], int] = {}
         self.can_be_helped = True
         """Whether it helps that others leave: not against a limit below what is asked for, nor where only pods that
         nobody may make leave use what is limited."""
-        for each in quotas.exceeded(key, amounts, non_preemptible=non_preemptible):
-            self._short[each.group.name, each.name] = each.used + each.asked - each.allowed
-            self.can_be_helped &= each.bound != "min" and each.asked <= each.allowed
+        with ExitStack() as charged:
+            for key, amounts, non_preemptible in shares:
+                for each in quotas.exceeded(key, amounts, non_preemptible=non_preemptible):
+                    # Groups above several of them are asked for each beside those before it: the last word counts.
+                    self._short[each.group.name, each.name] = each.used + each.asked - each.allowed
+                    self.can_be_helped &= each.bound != "min" and each.asked <= each.allowed
+                text = "/".join(key)
+                quotas.charge(text, amounts, 1, non_preemptible=non_preemptible)
+                charged.callback(quotas.charge, text, amounts, -1, non_preemptible=non_preemptible)
 
     @property
     def is_over(self) -> bool:

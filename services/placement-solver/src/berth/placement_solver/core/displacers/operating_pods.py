@@ -4,6 +4,7 @@ look into an index."""
 from __future__ import annotations
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.named_pods import NamedPods
 from berth.placement_solver.core.owner_index import OwnerIndex
 from berth.rules.reservation_match import reservation_request_of
 from berth.rules.reservation_operating import is_placeholder, placeholder_of
@@ -18,7 +19,7 @@ class Placeholders:
         self._uids: dict[Name, str] = {}
         self._able: set[str] = set()
         self._index = OwnerIndex()
-        self._naming: set[str] = set()
+        self._named = NamedPods()
 
     def reset(self) -> None:
         """The view starts over."""
@@ -26,12 +27,11 @@ class Placeholders:
         self._uids.clear()
         self._able.clear()
         self._index.clear()
-        self._naming.clear()
+        self._named.clear()
 
-    @property
-    def names_pods(self) -> bool:
-        """Some of them is meant for a pod by itself, and not for all that are like it."""
-        return bool(self._naming)
+    def may_mean(self, pod: Pod) -> bool:
+        """Whether some of them may be meant for this pod by itself, and not for all that are like it."""
+        return self._named.may_mean(pod)
 
     def see(self, name: Name, pod: Pod | None) -> bool:
         """A pod is shown, or with None gone; whether it has come to be able to hand over."""
@@ -40,7 +40,7 @@ class Placeholders:
         if old is not None:
             self._index.remove(old)
             self._able.discard(old)
-            self._naming.discard(old)
+            self._named.remove(old)
             del self._names[old]
         if pod is None or not pod.node or not is_placeholder(pod.template.labels):
             return False
@@ -48,8 +48,7 @@ class Placeholders:
         self._names[pod.uid] = name
         owners = placeholder_of(pod).capacity.owners
         self._index.add(pod.uid, owners)
-        if any(owner.object is not None for owner in owners):
-            self._naming.add(pod.uid)
+        self._named.put(pod.uid, owners)
         if not pod.ready or pod.deleting:
             return False
         self._able.add(pod.uid)

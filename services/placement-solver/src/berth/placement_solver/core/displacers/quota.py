@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.displacers.giving import Giving, unprotected
-from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
+from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits, Share
 from berth.placement_solver.core.displacers.one_node import (
     Displacement,
     Holder,
@@ -86,7 +86,7 @@ class QuotaReclaim:
         free = self._where_it_would_go(candidate, asking.plan) if is_about_quota(refused) else None
         with self._ground.nominated.heeded_by([candidate.name], pod.template.priority):
             wanting = self._wanting(candidate, pod, key, asking)
-            limits = Limits(self._quotas, key, candidate.charged, non_preemptible=candidate.non_preemptible)
+            limits = Limits(self._quotas, key[0], [Share(key, candidate.charged, candidate.non_preemptible)])
             if not limits.can_be_helped:
                 return Nobody()
             there = None if free is not None else self._on_one_node(wanting)

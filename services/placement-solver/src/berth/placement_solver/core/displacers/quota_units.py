@@ -1,9 +1,9 @@
 """Quota reclaim for gangs, and by gangs: many places at once, and victims that leave together or stay together.
 
-A gang whose members all stay within the min of their group is promised its places: what other groups use beyond their
-runtime comes back for all of them, in one plan, or for none. If limits of quota keep it waiting, those of lower
-priority in its own group leave as well. A pod by itself is a job of one: strict gangs that can spare nobody leave whole
-for either, once nobody was found who leaves by himself.
+A gang whose members all stay within the min of the groups that pay for them is promised its places: what other groups
+use beyond their runtime comes back for all of them, in one plan, or for none. If limits of quota keep it waiting, those
+of lower priority in its own groups leave as well. A pod by itself is a job of one: strict gangs that can spare nobody
+leave whole for either, once nobody was found who leaves by himself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from berth.placement_solver.core.displacers.giving import Giving
 from berth.placement_solver.core.displacers.giving_units import Found, GivingUnit, GivingUnits
 from berth.placement_solver.core.displacers.job import GANG, JobPreemption, needed_of, victims_of
 from berth.placement_solver.core.displacers.job_problem import classes_of
-from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits
+from berth.placement_solver.core.displacers.lenders import Key, Lenders, Limits, Share
 from berth.placement_solver.core.displacers.one_node import about_to_leave
 from berth.placement_solver.core.displacers.quota import NAME as PLUGIN
 from berth.placement_solver.core.displacers.removable import LeavingUnit
@@ -35,17 +35,17 @@ QUOTA: Final = "quota"
 
 
 class _Job(NamedTuple):
-    """Members, the group that pays for all of them and what it is asked for, and who leaves its tree already."""
+    """Members, what each group of their tree is asked to pay and all of them together, and who leaves it already."""
 
     members: tuple[Candidate, ...]
-    key: Key
+    tree: str
+    shares: tuple[Share, ...]
     asked: dict[str, int]
-    non_preemptible: bool
     leaving: tuple[Charged, ...]
 
 
 class QuotaReclaimByUnits:
-    """A displacer for gangs of which one quota group pays for all members, and for single pods after `QuotaReclaim`."""
+    """A displacer for gangs for which quota groups of one tree pay, and for single pods after `QuotaReclaim`."""
 
     name = NAME
 
@@ -58,8 +58,7 @@ class QuotaReclaimByUnits:
 
     def concerns(self, refused: Refused) -> bool:
         """Limits of quota keep them waiting, or the nodes though the min of their group promises them their places."""
-        key = _payer_of(refused.unit.candidates)
-        if key is None:
+        if _tree_of(refused.unit.candidates) is None:
             return False
         codes: set[str] = set()
         for each in refused.refusals:
@@ -69,7 +68,7 @@ class QuotaReclaimByUnits:
             codes |= {reason.code for reason in each.reasons} - ({GANG} if refused.unit.needed else set())
         if not codes or codes & (OWN - {QUOTA}):
             return False
-        return QUOTA in codes or self._is_promised(key, needed_of(refused.unit) or refused.unit.candidates)
+        return QUOTA in codes or self._is_promised(needed_of(refused.unit) or refused.unit.candidates)
 
     def propose(self, refused: Refused, asking: Asking) -> Proposal | Nobody:
         """Places for all members that wait, or else for those that the gang needs, and who leaves for that."""
@@ -85,14 +84,14 @@ class QuotaReclaimByUnits:
     def could_have(self, refused: Refused, node: str, asking: Asking) -> bool:
         """Whether a member could have this node once all leave whom it may make leave."""
         candidates = refused.unit.candidates
-        key, row = _payer_of(candidates), self._ground.nodes.rows.get(node)
-        if key is None or row is None:
+        tree, row = _tree_of(candidates), self._ground.nodes.rows.get(node)
+        if tree is None or row is None:
             return False
         lowest = min(each.object.template.priority for each in candidates)
         with self._ground.nominated.heeded_by([each.name for each in candidates], lowest):
             for each, *_ in classes_of(candidates):
-                job = self._job((each,), key)
-                giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), Budgets(), self._found)
+                job = self._job((each,), tree)
+                giving = GivingUnits(self._ground, tree, asking, _uids(job.leaving), Budgets(), self._found)
                 units = [one.unit for one in giving.lent(self._lenders(job), job.asked)]
                 units = [one for one in units if any(leaver.pod.node == node for leaver in one.leavers)]
                 if self._jobs.could_take(row, [each._replace(quota=None)], units):
@@ -102,20 +101,20 @@ class QuotaReclaimByUnits:
     # --- one set of members ------------------------------------------------------------------------------------------
 
     def _for_members(self, unit: Unit, members: tuple[Candidate, ...], asking: Asking) -> Proposal | None:
-        key = _payer_of(members)
-        if key is None:
+        tree = _tree_of(members)
+        if tree is None:
             return None
         free = self._free_places(unit, members, asking.plan)
         lowest = min(each.object.template.priority for each in unit.candidates)
         with self._ground.nominated.heeded_by([each.name for each in unit.candidates], lowest):
-            job = self._job(members, key)
-            limits = Limits(self._quotas, key, job.asked, non_preemptible=job.non_preemptible)
+            job = self._job(members, tree)
+            limits = Limits(self._quotas, tree, job.shares)
             if not limits.can_be_helped:
                 return None
             for each in job.leaving:
                 limits.count(each, -1)
             budgets = Budgets(self._ground.budgets(), about_to_leave(self._ground.book))
-            giving = GivingUnits(self._ground, key[0], asking, _uids(job.leaving), budgets, self._found)
+            giving = GivingUnits(self._ground, tree, asking, _uids(job.leaving), budgets, self._found)
             lent = giving.lent(self._lenders(job), job.asked)
             there = (free, ()) if free else self._places_made_free(unit, members, lent, budgets, asking)
             if there is None:
@@ -128,31 +127,47 @@ class QuotaReclaimByUnits:
             rest = [one for one in lent if not any(pod.uid in going for pod in one.pods)]
             args = members[0].cls.rules.profile.args_of(PLUGIN, ElasticQuotaArgs)
             keeps_default = args.disable_default_quota_preemption
-            own = giving.lower(key, lowest, keeps_default=keeps_default) if limits.is_over else []
+            own = [
+                one
+                for share in (job.shares if limits.is_over else ())
+                for one in giving.lower(share.key, lowest, keeps_default=keeps_default)
+            ]
             more = _freeing(limits, [*rest, *own])
         if more is None or not (leaving or more):
             return None
         victims = victims_of([*leaving, *(each.unit for each in more)])
         return Proposal(placements, victims, (), BY_QUOTA, self._giving.groups_of(victims))
 
-    def _is_promised(self, key: Key, members: Iterable[Candidate]) -> bool:
-        return self._quotas.is_promised(key, _sum(each.of_min for each in members))
+    def _is_promised(self, members: Sequence[Candidate]) -> bool:
+        """Whether each group that pays stays within its min with all whom it pays for, and those below it."""
+        return all(
+            self._quotas.is_promised(
+                key, _sum(each.of_min for each in members if each.quota and key in self._quotas.line(each.quota))
+            )
+            for key in _payers_of(members)
+        )
 
-    def _job(self, members: Sequence[Candidate], key: Key) -> _Job:
-        leaving = tuple(self._giving.leaving(key[0]))
+    def _job(self, members: Sequence[Candidate], tree: str) -> _Job:
         return _Job(
             tuple(members),
-            key,
+            tree,
+            tuple(
+                Share(
+                    key,
+                    _sum(each.charged for each in members if each.quota == key),
+                    any(each.non_preemptible for each in members if each.quota == key),
+                )
+                for key in _payers_of(members)
+            ),
             _sum(each.charged for each in members),
-            any(each.non_preemptible for each in members),
-            leaving,
+            tuple(self._giving.leaving(tree)),
         )
 
     def _lenders(self, job: _Job) -> Lenders:
-        tree, own = job.key
-        groups = self._ground.charged.groups(tree) if self._is_promised(job.key, job.members) else ()
-        used = self._giving.used(tree, job.leaving) if groups else {}
-        return Lenders(self._quotas, tree, (name for name in groups if name != own), used)
+        own = {share.key[1] for share in job.shares}
+        groups = self._ground.charged.groups(job.tree) if self._is_promised(job.members) else ()
+        used = self._giving.used(job.tree, job.leaving) if groups else {}
+        return Lenders(self._quotas, job.tree, (name for name in groups if name not in own), used)
 
     def _free_places(self, unit: Unit, members: Sequence[Candidate], plan: str) -> tuple[Placement, ...]:
         """Their places as nodes are, if no quota limited them; none where one of them has none."""
@@ -229,10 +244,15 @@ def _paid(placements: Iterable[Placement], members: Iterable[Candidate]) -> tupl
     return tuple(found)
 
 
-def _payer_of(candidates: Sequence[Candidate]) -> Key | None:
-    """The one group that pays for all of them."""
-    payers = {each.quota for each in candidates}
-    return payers.pop() if len(payers) == 1 else None
+def _payers_of(candidates: Iterable[Candidate]) -> list[Key]:
+    """The groups that pay for them."""
+    return sorted({each.quota for each in candidates if each.quota is not None})
+
+
+def _tree_of(candidates: Sequence[Candidate]) -> str | None:
+    """The one tree of which groups pay for all of them."""
+    trees = {each.quota[0] if each.quota is not None else None for each in candidates}
+    return trees.pop() if len(trees) == 1 else None
 
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.displacers.seam import Ground
 from berth.placement_solver.core.groups import Gang
 from berth.rules.preemption import Budgets, importance, never_leaves, why_protected
@@ -87,8 +87,11 @@ class Removable:
         if known is not None:
             return known
         book = self._ground.book
-        running = [pod for name in sorted(gang.children) if (pod := book.pods.get(name)) is not None and pod.node]
-        running = [pod for pod in running if pod.phase not in FINISHED_PHASES]
+        there = [seen for name in sorted(gang.children) if (seen := book.seen(name)) is not None and seen.node]
+        there = [seen for seen in there if seen.phase not in FINISHED_PHASES]
+        running = [seen for seen in there if isinstance(seen, Pod)]
+        # A Reservation counts, but leaves for nobody: a gang that has one on a node does not leave whole.
+        kept = sum(1 for seen in there if isinstance(seen, Reservation) and not seen.deleting)
         staying = [pod for pod in running if not pod.deleting and pod.uid not in self._about_to_leave]
         leavers: dict[str, Leaver] = {}
         for pod in running:
@@ -97,10 +100,10 @@ class Removable:
                 if leaver is not None:
                     leavers[pod.uid] = leaver
         minimum = gang.config.min_member if gang.config is not None else None
-        spare = max(0, len(staying) - minimum) if minimum is not None else 0
+        spare = max(0, len(staying) + kept - minimum) if minimum is not None else 0
         dispensable = sorted((pod for pod in staying if pod.uid in leavers), key=importance, reverse=True)[:spare]
         spared = frozenset(pod.uid for pod in dispensable)
-        can_go = len(leavers) == len(running) and gang.placed <= gang.bound
+        can_go = len(leavers) == len(there) and gang.placed <= gang.bound
         whole = None
         if can_go:
             needed = tuple(leavers[uid] for uid in sorted(leavers.keys() - spared))

@@ -112,7 +112,7 @@ class TakeOvers:
         if args.prefer_no_pre_allocated_pods and not take_over.is_required:
             free = trying.free()
             if isinstance(free, Placement):
-                return self._letting_go(free, reservation, trying)
+                return self.letting_go(free, reservation, trying)
         label = args.cluster_label_key if take_over.priority_key else ""
         by_row = self._holders(reservation, take_over, trying, label)
         best = self._best(by_row, reservation, take_over, trying)
@@ -123,7 +123,7 @@ class TakeOvers:
         if take_over.is_required:
             return (reason,)
         free = trying.free() if free is None else free
-        return self._letting_go(free, reservation, trying) if isinstance(free, Placement) else (*free, reason)
+        return self.letting_go(free, reservation, trying) if isinstance(free, Placement) else (*free, reason)
 
     def _holders(
         self, reservation: Reservation, take_over: TakeOver, trying: Trying, label: str
@@ -205,7 +205,11 @@ class TakeOvers:
         before = (*self._let_go(self._nodes.names[row], reservation, {each.pod.uid for each in taken}), *steps)
         return placement._replace(claim=placement.claim._replace(before=before))
 
-    def _letting_go(self, placement: Placement, reservation: Reservation, trying: Trying) -> Placement:
+    def is_noted(self, reservation: Reservation) -> bool:
+        """Whether pods note a Reservation, which is on no node: by a decision that was withdrawn, or forged."""
+        return any(True for _ in self._book.noting(reservation.uid))
+
+    def letting_go(self, placement: Placement, reservation: Reservation, trying: Trying) -> Placement:
         """A place that takes over nobody, once nobody there notes the Reservation any more."""
         steps = tuple(self._let_go(placement.claim.node, reservation, frozenset()))
         if not steps:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
-from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod_group
+from berth.rules.gang_config import GangConfig, gang_of_pod_group
+from berth.rules.gang_member import gang_id_of
 from berth.rules.gang_permit import GangMembers, permit
 from berth.transaction.claims import Claim, Name
 
 
 def gang_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
-    """Gangs of the plan's pods that would begin with too few members."""
+    """Gangs of the plan's pods and Reservations that would begin with too few members."""
     arriving: dict[str, set[Name]] = {}
     for claim in claims:
-        pod = view.book.seen(claim.name)
-        if isinstance(pod, Pod):
-            name = gang_name_of_pod(pod.template.labels, pod.template.annotations)
-            if name:
-                arriving.setdefault(f"{pod.namespace}/{name}", set()).add(claim.name)
+        seen = view.book.seen(claim.name)
+        gang_id = gang_id_of(seen) if seen is not None else ""
+        if gang_id:
+            arriving.setdefault(gang_id, set()).add(claim.name)
     judged: set[str] = set()
     for gang_id in arriving:
         config = settings_of(gang_id, view)
@@ -75,7 +74,7 @@ def _members(gang_id: str, config: GangConfig, arriving: set[Name], view: View) 
     """The gang as it would be with the plan: who holds a node but is not bound counts as waiting."""
     gang = view.gangs.gangs.get(gang_id)
     others = set(gang.children) - arriving if gang is not None else set()
-    bound = {name for name in others if isinstance(pod := view.book.seen(name), Pod) and pod.node}
+    bound = {name for name in others if (seen := view.book.seen(name)) is not None and seen.node}
     return GangMembers(
         config.min_member,
         waiting=len(arriving) + sum(1 for name in others - bound if view.book.claims_of(name)),

@@ -9,6 +9,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_of_pod
+from berth.rules.gang_member import Member
 from berth.rules.preemption import BY_HAND_OVER, BY_OWNER, BY_QUOTA, BY_SCHEDULER, NEVER, why_protected
 from berth.rules.reservation_borrowers import ignores_reservations
 from berth.rules.reservation_displaces import why_spared
@@ -106,7 +107,7 @@ def victim_gang_problems(victims: Sequence[Pod], view: View) -> Iterator[str]:
         if gang is None or (victim.namespace, victim.name) not in gang.children:
             yield f"{who} belongs to a strict gang that is not Berth's"
             continue
-        left = sum(1 for pod in _staying(gang_id, view) if pod.uid not in chosen)
+        left = sum(1 for each in _staying(gang_id, view) if each.uid not in chosen)
         minimum = config.min_member if config is not None else None
         if left and (minimum is None or left < minimum):
             yield f"{who} leaves {left} of its gang {gang_id}, which needs {minimum or 'all'}"
@@ -119,25 +120,25 @@ def units_of(victims: Sequence[Pod], view: View) -> list[list[Pod]]:
     units: dict[str, list[Pod]] = {}
     for victim in victims:
         gang_id = _strict_gang(victim, view)
-        is_whole = gang_id and all(pod.uid in chosen for pod in _staying(gang_id, view))
+        is_whole = gang_id and all(each.uid in chosen for each in _staying(gang_id, view))
         units.setdefault(gang_id if is_whole else victim.uid, []).append(victim)
     return list(units.values())
 
 
-def _staying(gang_id: str, view: View) -> Iterator[Pod]:
-    """The members of a gang that run, are not leaving, and are nobody's victims."""
+def _staying(gang_id: str, view: View) -> Iterator[Member]:
+    """The members of a gang that are on nodes, are not leaving, and are nobody's victims."""
     gang = view.gangs.gangs.get(gang_id)
     victims = {each.uid for nomination in view.book.nominations for each in view.book.remaining_victims(nomination)}
     for name in sorted(gang.children) if gang is not None else ():
-        pod = view.book.pods.get(name)
+        seen = view.book.seen(name)
         if (
-            pod is not None
-            and pod.node
-            and not pod.deleting
-            and pod.uid not in victims
-            and pod.phase not in FINISHED_PHASES
+            seen is not None
+            and seen.node
+            and not seen.deleting
+            and seen.uid not in victims
+            and seen.phase not in FINISHED_PHASES
         ):
-            yield pod
+            yield seen
 
 
 def displaced_problems(

@@ -1,5 +1,5 @@
 """Who may be made to leave for the sake of quota: of the group itself pods of lower priority; of another group
-whom it has beyond its runtime, for a pod that stays within the min of its own."""
+whom it has beyond its runtime, for pods that stay within the min of theirs, each group with all whom it pays for."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ def reclaim_problems(
 
     `promised` counts as used what pods are nominated to, too, `used` does not.
     """
-    payers = {_key(claim) for claim in claims}
-    if len(payers) != 1 or not all(claim.quota for claim in claims):
-        yield "quota gives back for pods of one group"
+    trees = {_key(claim)[0] for claim in claims}
+    if len(trees) != 1 or not all(claim.quota for claim in claims):
+        yield "quota gives back for pods of one tree"
         return
-    (own,) = payers
+    (tree,) = trees
     asked: dict[str, int] = {}
-    of_min: dict[str, int] = {}
+    of_min: dict[Key, dict[str, int]] = {_key(claim): {} for claim in claims}
     for claim in claims:
         _take(asked, claim)
-        _add(of_min, charged(claim.amounts, claim.uncharged), 1)  # what hooks charge nobody lends
+        for key in [_key(claim), *((tree, name) for name in _above(_key(claim), view))]:
+            if key in of_min:
+                _add(of_min[key], charged(claim.amounts, claim.uncharged), 1)  # what hooks charge nobody lends
     waiting = [pod for claim in claims if isinstance(pod := view.book.seen(claim.name), Pod)]
     lowest = min((pod.template.priority for pod in waiting), default=None)
     groups = view.quotas.groups
-    is_promised = _is_within_min(of_min, groups.get(own), promised(own))
+    is_promised = all(_is_within_min(amounts, groups.get(key), promised(key)) for key, amounts in of_min.items())
     lent: list[_Lent] = []
     for unit in units_of(victims, view):
         held_of: dict[Key, dict[str, int]] = {}
         for victim, held in _held(unit, view):
             who = f"victim {victim.namespace}/{victim.name}"
             key = _key(held)
-            if not held.quota or key[0] != own[0]:
+            if not held.quota or key[0] != tree:
                 yield f"{who} is not charged to a group of the same tree"
-            elif key == own:
+            elif key in of_min:
                 if lowest is None or victim.template.priority >= lowest:
                     yield f"{who} is of the same group, and not of lower priority"
             elif not is_promised:
@@ -59,7 +61,7 @@ def reclaim_problems(
         if held_of:
             lent.append(_Lent(unit, held_of))
     gone: dict[Key, dict[str, int]] = {}
-    for leaving in leaving_of(own[0], view):
+    for leaving in leaving_of(tree, view):
         _take(gone.setdefault(_key(leaving), {}), leaving)
 
     def is_over(key: Key, held: Mapping[str, int], less: Mapping[str, int]) -> bool:
@@ -68,6 +70,11 @@ def reclaim_problems(
     for each in _not_too_much(lent, gone, is_over):
         who = f"victim {each.unit[0].namespace}/{each.unit[0].name}"
         yield f"{who}: {', '.join(key[1] for key in each.held)} uses no more than its runtime"
+
+
+def _above(key: Key, view: View) -> Sequence[str]:
+    group = view.quotas.groups.get(key)
+    return group.ancestors if group is not None else ()
 
 
 class _Lent(NamedTuple):

@@ -50,7 +50,7 @@ def take_over_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[C
     steps = [step for step in claim.before if step.action in ACTIONS]
     reservation = view.book.seen(claim.name)
     if not isinstance(reservation, Reservation) or not reservation.pre_allocation:
-        if steps:
+        if any(step.action == TAKE_OVER for step in steps):
             yield "takes over pods and does not ask for it"
         return
     yield from (f"{field}: {text}" for field, text in misused(reservation.pre_allocation_mode, RESTRICTED))

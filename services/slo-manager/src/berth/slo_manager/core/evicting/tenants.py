@@ -24,7 +24,8 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Tenant(NamedTuple):
-    """A pod on its node: what SLO says of it, why it is evicted or stays, and what protects it (empty: nothing)."""
+    """A pod on its node: what SLO says of it, why it is evicted or stays, and what protects it (empty: nothing). Its
+    volumes are those of `state.Pod.limited_volumes`, until whoever knows the claims puts folders in their places."""
 
     pod: NodePod
     note: NodeEviction | None
@@ -58,6 +59,7 @@ def tenant_of(pod: Pod) -> Tenant | None:
         workload=workload_of(pod.namespace, pod.owners),
         created=pod.created,
         deleting=pod.deleting,
+        volumes=pod.limited_volumes,
     )
     return Tenant(entry, noted_eviction(template.annotations), why_protected(pod))
 

@@ -86,13 +86,22 @@ class Deciding:
             published: what SLO says of it; None: nothing.
             now_ms: unix time.
         """
+        before = published if published is not None and published.uid == seen.node.uid else None
+        found = self._decided(seen, config, before, now_ms)
+        return found if found.offer is None else found._replace(offer=_revised(found.offer, before, now_ms))
+
+    def newest(self, seen: Seen, config: Config, published: NodeOffer | None, now_ms: int) -> NodeOffer | None:
+        """What the newest report alone comes to, with every term; nothing is remembered of it."""
+        before = published if published is not None and published.uid == seen.node.uid else None
+        return Deciding(self._rules)._decided(seen, config, before, now_ms).offer
+
+    def _decided(self, seen: Seen, config: Config, before: NodeOffer | None, now_ms: int) -> Decided:
         node = seen.node
-        before = published if published is not None and published.uid == node.uid else None
         section = config.sections.get(COLOCATION)
         if section is None:
             return self._kept(seen, before, now_ms)
         if COLOCATION not in config.given:
-            return self._withdrawn(node, before, now_ms)
+            return self._withdrawn(node, before)
         names: dict[str, str] = {}
         problems: list[Problem] = []
         base = chosen(COLOCATION, section, node.labels, names, problems)
@@ -101,19 +110,17 @@ class Deciding:
         problems += said.problems
         label = names.get(COLOCATION, "")
         if not (strategy.enable and section.cluster.get("enable")):
-            return self._refused(node, before, OFF, strategy, label, problems, now_ms)
+            return self._refused(node, before, OFF, strategy, label, problems)
         if any(node.capacity.get(name, 0) <= 0 for name in RESOURCES):
-            return self._refused(node, before, "the node shows no capacity", strategy, label, problems, now_ms)
+            return self._refused(node, before, "the node shows no capacity", strategy, label, problems)
         arrived_s = None if seen.metric is None else seen.metric.updated_s
         if seen.metric is None or arrived_s is None:
-            return self._refused(node, before, "the node does not report", strategy, label, problems, now_ms)
+            return self._refused(node, before, "the node does not report", strategy, label, problems)
         if is_stale(arrived_s, now_ms / 1000, strategy.degrade_time_minutes):
-            return self._refused(node, before, "the report is too old", strategy, label, problems, now_ms)
+            return self._refused(node, before, "the report is too old", strategy, label, problems)
         if any(name not in (seen.metric.node_usage or seen.metric.system_usage) for name in RESOURCES):
-            return self._refused(
-                node, before, "the report does not say what is used", strategy, label, problems, now_ms
-            )
-        return self._lent(seen, seen.metric, before, strategy, label, problems, now_ms)
+            return self._refused(node, before, "the report does not say what is used", strategy, label, problems)
+        return self._lent(seen, seen.metric, before, strategy, label, problems)
 
     def _kept(self, seen: Seen, before: NodeOffer | None, now_ms: int) -> Decided:
         """The key never could be read since the start: what was lent stays lent for as long as the node reports."""
@@ -122,7 +129,7 @@ class Deciding:
         if before is None or not before.offers:
             return Decided(before, default, float("inf"))
         if is_stale(arrived_s, now_ms / 1000, default.degrade_time_minutes):
-            return self._refused(seen.node, before, "the report is too old", default, before.strategy, [], now_ms)
+            return self._refused(seen.node, before, "the report is too old", default, before.strategy, [])
         return Decided(before, default, (arrived_s or 0.0) + 60 * default.degrade_time_minutes)
 
     def _lent(
@@ -133,7 +140,6 @@ class Deciding:
         strategy: Colocation,
         label: str,
         problems: list[Problem],
-        now_ms: int,
     ) -> Decided:
         node = seen.node
         facts = facts_of(node, metric, by_uid=seen.is_agents, holders=seen.holders, zones=seen.zones)
@@ -156,7 +162,7 @@ class Deciding:
             parties=revisions_of(seen.annotations),
         )
         degrades_at = arrived_s + 60 * strategy.degrade_time_minutes
-        return Decided(_revised(offer, before, now_ms), strategy, degrades_at)
+        return Decided(offer, strategy, degrades_at)
 
     def _settled(self, node: Node, metric: Metric, sums: Mapping[str, Sum], before: NodeOffer | None) -> dict[str, Sum]:
         """What is offered of each sum: all that has fallen, and what two reports agree on of what rises."""
@@ -202,7 +208,6 @@ class Deciding:
         strategy: Colocation,
         label: str,
         problems: list[Problem],
-        now_ms: int,
     ) -> Decided:
         """Nothing is lent; what comes after it begins anew."""
         self.forget(node.name)
@@ -215,15 +220,15 @@ class Deciding:
             strategy=label,
             problems=problems[:PROBLEMS_MAX],
         )
-        return Decided(_revised(offer, before, now_ms), strategy, float("inf"))
+        return Decided(offer, strategy, float("inf"))
 
-    def _withdrawn(self, node: Node, before: NodeOffer | None, now_ms: int) -> Decided:
+    def _withdrawn(self, node: Node, before: NodeOffer | None) -> Decided:
         """Nobody asks for offers: what we wrote goes from the node, then what we said of it. What the node shows beside
         that is another's."""
         self.forget(node.name)
         if before is None or all(node.allocatable.get(name) != amount for name, amount in before.written.items()):
             return NOTHING
-        return self._refused(node, before, "not configured", Colocation(), "", [], now_ms)
+        return self._refused(node, before, "not configured", Colocation(), "", [])
 
 
 def _taken(before: NodeOffer | None) -> Amounts:

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
-from berth.rules.gang_config import GangConfig, gang_name_of_pod
+from berth.rules.gang_config import GangConfig
+from berth.rules.gang_member import gang_id_of
 from berth.rules.network_topology.spec import MUST, GatherSpec
 from berth.transaction.claims import Claim, Name
 
@@ -23,11 +23,10 @@ def network_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
     jobs: dict[tuple[str, GatherSpec], list[Claim]] = {}
     known: dict[str, GangConfig | None] = {}
     for claim in claims:
-        pod = view.book.seen(claim.name)
-        name = gang_name_of_pod(pod.template.labels, pod.template.annotations) if isinstance(pod, Pod) else ""
-        if not name:
+        seen = view.book.seen(claim.name)
+        gang_id = gang_id_of(seen) if seen is not None else ""
+        if not gang_id:
             continue
-        gang_id = f"{claim.name[0]}/{name}"
         if gang_id not in known:
             known[gang_id] = settings_of(gang_id, view)
         config = known[gang_id]
@@ -80,9 +79,9 @@ def _nodes_of_others(group: str, asked: GatherSpec, arriving: Sequence[Claim], v
 
 
 def _node_of(name: Name, view: View) -> Iterator[str]:
-    pod = view.book.seen(name)
-    if isinstance(pod, Pod) and pod.node:
-        yield pod.node
+    seen = view.book.seen(name)
+    if seen is not None and seen.node:
+        yield seen.node
         return
     decision = view.book.open_decision(name)
     if decision is not None and not decision.nominates:

@@ -1,0 +1,22 @@
+"""Answers what this node's agent has written last."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from berth.contracts.codec import decode, encode
+from berth.contracts.node_audit import TrailAnswer, TrailQuestion
+from berth.node_qos_enforcer.executor.trail import Trail
+
+ENTRIES_MAX: Final = 100
+
+
+def answering(node: str, trail: Trail, now: Callable[[], float]) -> Callable[[bytes], Awaitable[bytes]]:
+    """The answer to a question; one about another node is answered with nothing."""
+
+    async def answer(payload: bytes) -> bytes:
+        is_meant = decode(payload, TrailQuestion).name == node
+        return encode(TrailAnswer(node=node, at=now(), entries=trail.newest_first[:ENTRIES_MAX] if is_meant else []))
+
+    return answer
