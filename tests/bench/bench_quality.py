@@ -26,6 +26,7 @@ import numpy as np
 from fgd import Fgd
 from openb import Driven, add_folder, arrivals, gpu_milli, gpus_milli, has_folder
 
+from berth.placement_solver.core.prices import program
 from berth.placement_solver.core.solve import Trial
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes, read_pods
 
@@ -86,6 +87,9 @@ class ByBerth:
                     name = each.candidate.name[1]
                     placed.add(name)
                     self._trials[name] = trial
+        question = cluster.prices.question()
+        if question is not None and (answer := program.solve(question)) is not None:  # in the service a child answers
+            cluster.prices.answered(answer.shares)
         for pod in pods:
             if pod.name not in placed:
                 self._driven.delete_pod(pod.name)
@@ -97,7 +101,7 @@ class ByBerth:
         self._driven.delete_pod(pod.name)
         # Nothing is bound here, so the view does not see that somebody who had a node is gone.
         if pod.request.gpus:
-            self._driven.cluster.workload.left()
+            self._driven.cluster.prices.workload.left()
 
 
 POLICIES: Final = {"FGD": ByFgd, "Berth": ByBerth}

@@ -13,6 +13,7 @@ import numpy as np
 
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
+from berth.placement_solver.core.prices.problem import PriceProblem
 from berth.placement_solver.optimiser import Answer, Problem
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.shell import main as solver
@@ -46,6 +47,8 @@ class ChanceOptimiser:
         drawn = rng.random()
         if drawn < NOTHING:
             return None
+        if isinstance(problem, PriceProblem):
+            return _prices(rng, is_nonsense=drawn < NOTHING + NONSENSE)
         if isinstance(problem, LeavingProblem):
             return _leaving(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         return Answer(_nonsense(problem, rng) if drawn < NOTHING + NONSENSE else _packed(problem, rng))
@@ -77,6 +80,13 @@ def _leaving(problem: LeavingProblem, rng: random.Random, *, is_nonsense: bool) 
         )
     )
     return Answer([each.tolist() for each in plan.places], units=list(plan.units)) if plan is not None else None
+
+
+def _prices(rng: random.Random, *, is_nonsense: bool) -> Answer:
+    """What shares of cards are worth: anything that grows with their size, or what no share can be worth."""
+    if is_nonsense:
+        return Answer(None, shares=rng.choice(([], [float("nan")] * 100, [-1.0] * 100, [0.5] * 7)))
+    return Answer(None, shares=sorted(rng.random() for _ in range(100)))
 
 
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:

@@ -21,6 +21,7 @@ BROKEN_MESSAGES = counter(
 SOLVE_SECONDS = histogram("berth_solver_solve_seconds", "Time from taking a batch to a verified plan.")
 COMMIT_SECONDS = histogram("berth_solver_commit_seconds", "Time from a verified plan to the ledger's answer.")
 OPTIMISER = counter("berth_solver_optimiser_total", "Answers of the optimiser by kind.", ["answer"])
+PRICES = counter("berth_solver_prices_total", "Answers of the price maker by what became of them.", ["answer"])
 IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made better.")
 GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
 NOMINATED = counter("berth_solver_nominated_total", "Pods for which others were chosen to leave.")

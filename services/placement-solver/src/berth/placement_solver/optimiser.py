@@ -19,6 +19,7 @@ import msgspec
 from berth.placement_solver import metrics
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
+from berth.placement_solver.core.prices.problem import PriceProblem
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -33,19 +34,25 @@ START_TIMEOUT_S = 60.0
 CHILD = (sys.executable, "-m", "berth.placement_solver.optimiser_child")
 
 
-Problem = JointProblem | LeavingProblem
+Problem = JointProblem | LeavingProblem | PriceProblem
 
 
 class Answer(msgspec.Struct, frozen=True):
     """What the child answers; no counts when it found nothing.
 
-    `counts` are by item or class, and node; `units` those that leave for that.
+    `counts` are by item or class, and node; `units` those that leave for that. `shares` answer a question about prices.
     """
 
     counts: list[list[int]] | None
     worth: float = 0.0
     gap: float = -1.0
     units: list[int] = []
+    shares: list[float] = []
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is an answer to anything."""
+        return self.counts is not None or bool(self.shares)
 
 
 class JointSolver(Protocol):
@@ -56,7 +63,7 @@ class JointSolver(Protocol):
         ...
 
     async def solve(self, problem: Problem) -> Answer | None:
-        """An answer with counts; None when there is none in time."""
+        """An answer that says something; None when there is none in time."""
         ...
 
     async def stop(self) -> None:
@@ -119,8 +126,8 @@ class Optimiser:
             log.warning("the optimiser is late or broken: the plan at hand is taken", error=type(error).__name__)
             await self._kill()
             return None
-        metrics.OPTIMISER.labels("answered" if answer.counts is not None else "nothing found").inc()
-        return answer if answer.counts is not None else None
+        metrics.OPTIMISER.labels("answered" if answer.says_something else "nothing found").inc()
+        return answer if answer.says_something else None
 
     async def stop(self) -> None:
         """End it for good."""

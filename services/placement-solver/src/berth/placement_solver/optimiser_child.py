@@ -13,6 +13,8 @@ import msgspec
 
 from berth.placement_solver.core.joint import leaving_model, model
 from berth.placement_solver.core.joint.leaving import LeavingProblem
+from berth.placement_solver.core.prices import program
+from berth.placement_solver.core.prices.problem import PriceProblem
 from berth.placement_solver.optimiser import Answer, Problem
 
 _LENGTH = struct.Struct("!I")
@@ -40,6 +42,9 @@ def _answer(problem: Problem) -> Answer:
     if isinstance(problem, LeavingProblem):
         plan = leaving_model.solve(problem)
         return Answer(None) if plan is None else Answer(plan.places, gap=plan.gap, units=plan.units)
+    if isinstance(problem, PriceProblem):
+        duals = program.solve(problem)
+        return Answer(None) if duals is None else Answer(None, shares=duals.shares)
     found = model.solve(problem)
     return Answer(None) if found is None else Answer(found.counts, found.worth, found.gap)
 

@@ -34,6 +34,7 @@ from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
+from berth.placement_solver.pricing import Pricing
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.revoking import Revoking
 from berth.placement_solver.thinking import Question, Thinking
@@ -83,6 +84,7 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
+        self._pricing = Pricing(cluster.prices, optimiser, self.changed.set) if optimiser else None
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
@@ -138,8 +140,12 @@ class Rounds:
         if self._improving is not None and self._improving.is_answered:
             await self._nominate_answered(*self._improving.take())
             return True
+        if self._pricing is not None and self._pricing.is_answered:
+            self._pricing.take()
         started = self._clock.monotonic()
         units, held_back = cluster.batch(self.back_off.batch)
+        if self._pricing is not None and not self._is_optimiser_busy:
+            self._pricing.look()
         failed = await self._refuse_failed()
         for waiting, reason in held_back:
             cluster.queue.hold(waiting, (reason,), cluster.now)
@@ -266,7 +272,7 @@ class Rounds:
 
     @property
     def _is_optimiser_busy(self) -> bool:
-        return any(each is not None and each.is_busy for each in (self._thinking, self._improving))
+        return any(each is not None and each.is_busy for each in (self._thinking, self._improving, self._pricing))
 
     async def _nominate_answered(self, refused: Refused, advice: Advice | None) -> None:
         """Make others leave for the job that the optimiser was asked about, on what there is now."""
@@ -323,7 +329,7 @@ class Rounds:
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""
-        for each in (self._thinking, self._improving):
+        for each in (self._thinking, self._improving, self._pricing):
             if each is not None:
                 await each.stop()
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from berth.placement_solver.cluster_view.waiting import PRICED_EVERY
+from berth.placement_solver.core.prices.keeping import LOOKED_AT_EVERY, PriceKeeping, problem_of
+from berth.placement_solver.core.prices.problem import price_problem
+from berth.placement_solver.core.prices.program import solve
 from berth.placement_solver.core.prices.scarcity import scarcity_of
 from berth.placement_solver.core.prices.table import KNOWN_FROM, UNKNOWN, Prices, prices_of, worth_by_free
 from berth.placement_solver.core.prices.workload import Workload
@@ -118,7 +120,7 @@ def test_nobody_is_bound(run: Any) -> None:
 
 
 def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
-    number = max(PRICED_EVERY, KNOWN_FROM) + PRICED_EVERY
+    number = max(LOOKED_AT_EVERY, KNOWN_FROM) + LOOKED_AT_EVERY
     for start in range(0, number, 50):
         run.pods([pod(f"p{start + index}").share(35) for index in range(50)])
         while run.cluster.queue.has_ready(run.cluster.now):
@@ -130,7 +132,7 @@ def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
 
 
 def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
-    workload = run.cluster.workload
+    workload = run.cluster.prices.workload
     run.pod(pod("a").gpus(1).set(node="n0", phase="Running"))
     run.pod(pod("b").gpus(1))
     run.pod(pod("c").requests(cpu=1).set(node="n0", phase="Running"))
@@ -155,3 +157,106 @@ def test_many_classes_are_kept_within_bounds() -> None:
         workload.came(Asked())  # type: ignore[arg-type]
     assert len(list(workload.classes())) <= 1024
     assert sum(part for _, part in workload.classes()) == pytest.approx(1.0)
+
+
+def keeping(run: Any, *sizes: int) -> tuple[PriceKeeping, list[Any]]:
+    """The prices of a solver that has seen as many shares of each size, and the classes."""
+    found = classes(run, *(pod(f"s{size}").share(size).requests(cpu=100) for size in sizes))
+    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
+    for _ in range(KNOWN_FROM):
+        for cls in found:
+            prices.workload.came(cls)
+    prices.look()
+    return prices, found
+
+
+def test_duals_are_what_a_share_denies(run: Any) -> None:
+    """A third of a card each for three that fill it; a large share denies all, since nothing fits beside it."""
+    prices, _ = keeping(run, 33, 80)
+    question = prices.question()
+    assert question is not None
+    answer = solve(question)
+    assert answer is not None
+    assert answer.shares[33] == pytest.approx(1 / 3, abs=1e-4)
+    assert answer.shares[80] == pytest.approx(1.0, abs=1e-4)
+    assert problem_of(answer.shares) is None
+
+
+def test_shares_that_fill_a_card_together_divide_its_price(run: Any) -> None:
+    """By the ranges 30 and 70 percent together would be worth more than the card."""
+    prices, _ = keeping(run, 30, 70)
+    question = prices.question()
+    assert question is not None
+    answer = solve(question)
+    assert answer is not None
+    assert answer.shares[30] + answer.shares[70] == pytest.approx(1.0, abs=1e-4)
+    prices.answered(answer.shares)
+    assert worth_by_free(run.cluster.solver.costs.basis.prices)[100] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_cards_of_a_model_that_many_are_bound_to_are_dear(run: Any) -> None:
+    bound, free = classes(run, pod("a").gpus(1).only_on("model", "T4"), pod("b").gpus(1))
+    workload = Workload()
+    for _ in range(8):
+        workload.came(bound)
+        workload.came(free)
+    run.node("n0", cpu=64_000, labels={"model": "T4", "node.koordinator.sh/gpu-model": "T4"})
+    question = price_problem(workload, run.cluster.nodes, run.cluster.solver.costs.suitable)
+    assert question is not None
+    answer = solve(question)
+    assert answer is not None
+    (bound_to,) = [suits for suits in question.suits if not all(suits)]
+    (dear,), (other,) = (
+        [card for card, suits in zip(answer.cards, bound_to, strict=True) if suits is of] for of in (True, False)
+    )
+    assert dear > other
+
+
+def test_the_same_is_not_asked_twice_and_another_mix_is(run: Any) -> None:
+    prices, (third, most) = keeping(run, 33, 80)
+    assert prices.question() is not None
+    for _ in range(LOOKED_AT_EVERY):
+        prices.workload.came(third)
+        prices.workload.came(most)
+    prices.look()
+    assert prices.question() is None
+    for _ in range(2000):
+        prices.workload.came(most)
+    prices.look()
+    assert prices.question() is not None
+    prices.unanswered()
+    assert prices.question() is None, "not before the next look"
+    for _ in range(LOOKED_AT_EVERY):
+        prices.workload.came(most)
+    prices.look()
+    assert prices.question() is not None
+
+
+@pytest.mark.parametrize(
+    ("shares", "field"),
+    [
+        ([0.5] * 99, "shares"),
+        ([0.0] * 100, "shares"),
+        ([0.5] * 40 + [float("nan")] + [0.5] * 59, "shares[40]"),
+        ([0.5] * 3 + [-0.2] + [0.5] * 96, "shares[3]"),
+        ([0.5] * 99 + [7.0], "shares[99]"),
+        ([float("inf")] * 100, "shares[0]"),
+    ],
+)
+def test_an_absurd_answer_is_refused_by_name(run: Any, shares: list[float], field: str) -> None:
+    prices, _ = keeping(run, 33, 80)
+    prices.answered([0.0] * 33 + [1 / 3] * 40 + [1.0] * 27)
+    before = run.cluster.solver.costs.basis
+    prices.answered(shares)
+    assert prices.problem is not None
+    assert prices.problem.field == field
+    assert run.cluster.solver.costs.basis is before
+
+
+def test_nothing_is_asked_where_nobody_shares_cards(run: Any) -> None:
+    (cards,) = classes(run, pod("a").gpus(1))
+    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
+    for _ in range(KNOWN_FROM):
+        prices.workload.came(cards)
+    prices.look()
+    assert prices.question() is None

@@ -34,7 +34,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.prices.workload import Workload
+from berth.placement_solver.core.prices.keeping import PriceKeeping
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
 from berth.placement_solver.core.quotas import Quotas
@@ -143,9 +143,8 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
-        self.workload = Workload()
-        self._priced_at = 0
-        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.workload)
+        self.prices = PriceKeeping(self.nodes, self.solver.costs)
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.prices.workload)
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,

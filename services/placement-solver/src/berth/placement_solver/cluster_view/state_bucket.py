@@ -140,7 +140,7 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         had_node = self._place_of(name) != ""
         self.book.see_pod(name, pod)
         if had_node and has_left(self._leaving, pod):
-            self.workload.left()
+            self.prices.workload.left()
         self.happenings.relabelled(self._leaving, pod)
         self._leaving = None
         self._see_pod(name)

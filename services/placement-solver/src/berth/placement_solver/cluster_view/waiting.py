@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from berth.contracts.base import Reason
 from berth.contracts.state import (
@@ -15,8 +14,6 @@ from berth.placement_solver.core.batches import Failed
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.groups import Gang, Readiness, pods_of
 from berth.placement_solver.core.plan import Candidate, Unit
-from berth.placement_solver.core.prices.scarcity import scarcity_of
-from berth.placement_solver.core.prices.table import prices_of
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.surcharges import NO_GROUPS
@@ -25,9 +22,6 @@ from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name, name_of
 
-PRICED_EVERY: Final = 200
-"""Arrivals with GPUs from one look at prices to the next."""
-
 
 class WaitingRules(Holdings):
     """The rules of waiting: which objects are this solver's, when they are pending, and what wakes them."""
@@ -35,7 +29,7 @@ class WaitingRules(Holdings):
     def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
         self._split_nodes()
-        self._price()
+        self.prices.look()
         return self._batches.take(limit, self.now)
 
     def failed(self) -> list[Failed]:
@@ -50,18 +44,6 @@ class WaitingRules(Holdings):
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
         """Those of some objects that wait, as they would be taken."""
         return self._batches.candidates(listed)
-
-    def _price(self) -> None:
-        """Prices follow what arrives, from time to time."""
-        if self.workload.arrivals - self._priced_at < PRICED_EVERY:
-            return
-        self._priced_at = self.workload.arrivals
-        costs = self.solver.costs
-        basis = costs.basis
-        prices = prices_of(self.workload, basis.prices)
-        scarcity = scarcity_of(self.workload, self.nodes, costs.suitable, basis.scarcity)
-        if prices != basis.prices or scarcity is not basis.scarcity:
-            costs.use(prices, scarcity)
 
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes), self.nodes.renamed)

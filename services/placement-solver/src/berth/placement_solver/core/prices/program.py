@@ -1,10 +1,10 @@
 """The linear program whose duals are the prices. It runs in a child process: cvxpy and HiGHS live there alone.
 
-How much of the workload, in the proportions in which it arrives, can all nodes take? Cards are cut by flows through the
-percents that are free (an arc from g to g - s is a share of s percent), so that every way to cut a card is there without
-a list of them. What is placed is `part` of all that comes, less what some classes fall short of, which costs `SHORT`
-times as much: pods that a few nodes alone take must not stop the others. The dual of a size says how much of the
-workload one such share denies; that of a kind of nodes, what one card more would let in.
+How much of the workload, in the proportions in which it arrives, can all nodes take? Cards are cut by flows through
+the percents that are free (an arc from g to g - s is a share of s percent), so that every way to cut a card is there
+without a list of them. What is placed is `part` of all that comes, less what some classes fall short of, which costs
+`SHORT` times as much: pods that a few nodes alone take must not stop the others. The dual of a size says how much of
+the workload one such share denies; that of a kind of nodes, what one card more would let in.
 
 The problem is written once, with parameters (DPP): asking again costs a few milliseconds besides the solve.
 """
@@ -12,13 +12,15 @@ The problem is written once, with parameters (DPP): asking again costs a few mil
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
+import numpy.typing as npt
 
 from berth.placement_solver.core.prices.problem import CLASSES, KINDS, PriceProblem
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 SHORT: Final = 3.0
 WHOLE: Final = 100
@@ -80,7 +82,7 @@ def solve(asked: PriceProblem) -> Duals | None:
     return Duals((shares / dearest).clip(0.0, 1.0).round(6).tolist(), cards.round(6).tolist())
 
 
-def _padded(values: object, size: int) -> np.ndarray:
+def _padded(values: npt.ArrayLike, size: int) -> Floats:
     found = np.zeros(size)
     given = np.array(values, float)
     found[: given.size] = given
@@ -121,9 +123,9 @@ def _program() -> _Program:
     )
 
 
-def _incidence(rows: list[int]) -> sp.csr_matrix:
+def _incidence(rows: list[int]) -> Floats:
     """One column an arc, with a one in its row; none where the row is negative."""
+    found = np.zeros((WHOLE, len(rows)))
     there = [(row, column) for column, row in enumerate(rows) if row >= 0]
-    return sp.csr_matrix(
-        (np.ones(len(there)), ([row for row, _ in there], [column for _, column in there])), shape=(WHOLE, len(rows))
-    )
+    found[[row for row, _ in there], [column for _, column in there]] = 1.0
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,22 +57,31 @@ def price_of_share(percent: int) -> float:
     return next(price for upto, price in SHARE_PRICES if percent <= upto)
 
 
-def prices_of(workload: Workload, before: Prices = UNKNOWN) -> Prices:
-    """The prices for what arrives. Those of `before` stay as long as little has changed."""
-    if workload.arrivals < KNOWN_FROM:
-        return before
+def mix_of(workload: Workload) -> dict[int, float]:
+    """The shares of cards that arrive: by size, which part of all shares."""
     by_size: dict[int, float] = {}
     for cls, part in workload.classes():
         if cls.price is not None and cls.price.share:
             by_size[cls.price.share] = by_size.get(cls.price.share, 0.0) + part
-    least = RARE * sum(by_size.values())
+    whole = sum(by_size.values())
+    return {size: part / whole for size, part in by_size.items()}
+
+
+def prices_of(workload: Workload, before: Prices = UNKNOWN, duals: Sequence[float] = ()) -> Prices:
+    """The prices for what arrives. Those of `before` stay as long as little has changed.
+
+    `duals`: what shares of 0 to 99 percent are worth by the price maker; empty: `SHARE_PRICES` hold.
+    """
+    if workload.arrivals < KNOWN_FROM:
+        return before
     # A size stays until it is twice as rare.
     known = {size for size, _ in before.shares}
-    sizes = sorted(size for size, part in by_size.items() if part > (least / 2 if size in known else least))
+    sizes = sorted(size for size, part in mix_of(workload).items() if part > (RARE / 2 if size in known else RARE))
     turning = min(1.0, workload.turnover / TURNS_OVER)
     if abs(turning - before.turning_over) * STEPS < 1.0 and 0.0 < turning < 1.0:
         turning = before.turning_over
-    return Prices(tuple((size, price_of_share(size)) for size in sizes), round(turning * STEPS) / STEPS)
+    shares = ((size, duals[size] if size < len(duals) else price_of_share(size)) for size in sizes)
+    return Prices(tuple(shares), round(turning * STEPS) / STEPS)
 
 
 def worth_by_free(prices: Prices) -> Floats:
