@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.placement_solver.core.prices.table import KNOWN_FROM
+from berth.placement_solver.core.prices.keeping import ASKED_FROM
 from berth.placement_solver.optimiser import Answer, Optimiser
 from berth.placement_solver.pricing import Pricing
 from berth.testing.builders import gpu_slots, pod
@@ -42,7 +42,7 @@ def run(solving: Any) -> Any:
     for unit in units:
         cls = unit.candidates[0].cls
         run.cluster.solver.costs.of(cls)
-        for _ in range(KNOWN_FROM):
+        for _ in range(ASKED_FROM):
             run.cluster.prices.workload.came(cls)
     run.cluster.prices.look()
     return run

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from berth.placement_solver.core.prices.keeping import LOOKED_AT_EVERY, PriceKeeping, problem_of
+from berth.placement_solver.core.prices.keeping import ASKED_FROM, LOOKED_AT_EVERY, PriceKeeping, problem_of
 from berth.placement_solver.core.prices.problem import price_problem
 from berth.placement_solver.core.prices.program import solve
 from berth.placement_solver.core.prices.scarcity import scarcity_of
@@ -163,7 +163,7 @@ def keeping(run: Any, *sizes: int) -> tuple[PriceKeeping, list[Any]]:
     """The prices of a solver that has seen as many shares of each size, and the classes."""
     found = classes(run, *(pod(f"s{size}").share(size).requests(cpu=100) for size in sizes))
     prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
-    for _ in range(KNOWN_FROM):
+    for _ in range(ASKED_FROM):
         for cls in found:
             prices.workload.came(cls)
     prices.look()
@@ -220,7 +220,7 @@ def test_the_same_is_not_asked_twice_and_another_mix_is(run: Any) -> None:
         prices.workload.came(most)
     prices.look()
     assert prices.question() is None
-    for _ in range(2000):
+    for _ in range(1000):
         prices.workload.came(most)
     prices.look()
     assert prices.question() is not None
@@ -256,7 +256,7 @@ def test_an_absurd_answer_is_refused_by_name(run: Any, shares: list[float], fiel
 def test_nothing_is_asked_where_nobody_shares_cards(run: Any) -> None:
     (cards,) = classes(run, pod("a").gpus(1))
     prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
-    for _ in range(KNOWN_FROM):
+    for _ in range(ASKED_FROM):
         prices.workload.came(cards)
     prices.look()
     assert prices.question() is None

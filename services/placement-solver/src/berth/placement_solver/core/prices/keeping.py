@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from berth.contracts.base import Problem
 from berth.placement_solver.core.prices.problem import PriceProblem, price_problem
 from berth.placement_solver.core.prices.scarcity import scarcity_of
-from berth.placement_solver.core.prices.table import KNOWN_FROM, WHOLE, mix_of, prices_of
+from berth.placement_solver.core.prices.table import WHOLE, mix_of, prices_of
 from berth.placement_solver.core.prices.workload import Workload
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT_EVERY: Final = 200
 """Arrivals with GPUs from one look to the next."""
+ASKED_FROM: Final = 1500
+"""Arrivals from which on the mix is known well enough to be priced: duals of a small sample are those of its noise."""
 DRIFT: Final = 0.1
 """New duals are asked for when so large a part of the shares has come to be of other sizes."""
 SLACK: Final = 1e-6
@@ -36,6 +38,7 @@ class PriceKeeping:
         self._costs = costs
         self._looked_at, self._may_ask = 0, False
         self._asked_for: dict[int, float] | None = None
+        self._asked_again_at = 0
 
     def look(self) -> None:
         """Have other prices hold, if what arrives is another thing than it was."""
@@ -45,8 +48,11 @@ class PriceKeeping:
         self._renew()
 
     def question(self) -> PriceProblem | None:
-        """What to ask the price maker; None: the mix is that of the last question, or is not known yet."""
-        if self.workload.arrivals < KNOWN_FROM or not self._may_ask:
+        """What to ask the price maker; None: the mix is that of the last question, or is not known yet.
+
+        It is known better, and asked about again, when twice as many have come.
+        """
+        if self.workload.arrivals < ASKED_FROM or not self._may_ask:
             return None
         self._may_ask = False
         mix, before = mix_of(self.workload), self._asked_for
@@ -54,9 +60,10 @@ class PriceKeeping:
             return None
         if before is not None:
             moved = sum(abs(mix.get(size, 0.0) - before.get(size, 0.0)) for size in mix.keys() | before.keys()) / 2
-            if moved < DRIFT:
+            if moved < DRIFT and self.workload.arrivals < self._asked_again_at:
                 return None
         self._asked_for = mix
+        self._asked_again_at = 2 * self.workload.arrivals
         return price_problem(self.workload, self._nodes, self._costs.suitable)
 
     def unanswered(self) -> None:
