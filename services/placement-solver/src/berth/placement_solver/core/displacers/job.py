@@ -174,11 +174,12 @@ class JobPreemption:
                 found.append(places)
                 standing.add(places.placements, places.units)
         placements = _as_one(unit, [each for places in found for each in places.placements])
-        units = [each for places in found for each in places.units]
+        units = [standing.whole(each) for places in found for each in places.units]
         for each in sorted(units, key=lambda one: -len(one.everybody)):
             others = [one for one in units if one is not each]
-            if self._have_places(placements, others, asking.plan):
-                units = others
+            again = self._placed_again(placements, others, asking.plan)
+            if again is not None:
+                placements, units = again, others
         return Places(placements, tuple(units), None)
 
     def _places_of(
@@ -243,14 +244,21 @@ class JobPreemption:
             for claim in gone:
                 capacity.apply(claim, 1)
 
-    def _have_places(self, placements: Iterable[Placement], leaving: Iterable[LeavingUnit], plan: str) -> bool:
-        """Whether these have their places on their nodes once no more than those have left."""
+    def _placed_again(
+        self, placements: Iterable[Placement], leaving: Iterable[LeavingUnit], plan: str
+    ) -> tuple[Placement, ...] | None:
+        """The same on the same nodes once no more than those have left, with what they are granted then; None: not all
+        of them have a place."""
+        found: list[Placement] = []
         with Standing(self._ground.capacity) as standing, Trial(self._ground.capacity) as trial:
             standing.add((), leaving)
-            return all(
-                self._ground.solver.place_on(each.candidate, self._ground.nodes.row(each.claim.node), trial, plan)
-                for each in placements
-            )
+            for each in placements:
+                row = self._ground.nodes.row(each.claim.node)
+                placement = self._ground.solver.place_on(each.candidate, row, trial, plan)
+                if placement is None:
+                    return None
+                found.append(placement._replace(gang=each.gang))
+        return tuple(found)
 
     def _able(self, candidate: Candidate) -> Mask:
         """The nodes that nothing rules out for it but what others hold."""

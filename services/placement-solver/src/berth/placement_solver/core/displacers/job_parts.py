@@ -44,6 +44,7 @@ class Standing:
         self._placed: list[Claim] = []
         self.going: set[str] = set()
         """The uids of those who leave."""
+        self._whole: dict[tuple[str, ...], LeavingUnit] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -72,10 +73,21 @@ class Standing:
             for unit in units_on(nodes):
                 along = tuple(each for each in unit.along if each.pod.uid not in self.going)
                 if not any(each.pod.uid in self.going for each in unit.leavers):
-                    found.append(unit._replace(along=along))
+                    other = unit._replace(along=along)
+                    if len(along) < len(unit.along):
+                        self._whole[_uids(other)] = unit
+                    found.append(other)
             return found
 
         return others
+
+    def whole(self, unit: LeavingUnit) -> LeavingUnit:
+        """One of the others with those, too, who leave for a part before: they leave with it even if not for that."""
+        return self._whole.get(_uids(unit), unit)
+
+
+def _uids(unit: LeavingUnit) -> tuple[str, ...]:
+    return tuple(each.pod.uid for each in unit.leavers)
 
 
 def lifted(units: Iterable[LeavingUnit], but: Collection[str] = ()) -> list[Claim]:
