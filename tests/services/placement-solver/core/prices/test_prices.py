@@ -145,6 +145,17 @@ def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
     assert workload.turnover == pytest.approx(1.0, rel=0.01)
 
 
+def test_who_is_looked_at_several_times_has_come_once(run: Any) -> None:
+    """By who asks why it waits, and by rounds in which it was not tried after all."""
+    run.pod(pod("a").gpus(1))
+    for _ in range(3):
+        run.cluster.candidates([("default", "a")])
+    run.cluster.batch(1)
+    run.cluster.queue.make_ready(run.cluster.queue.waiting["default", "a"])
+    run.cluster.batch(1)
+    assert run.cluster.workload.arrivals == 1
+
+
 def test_many_classes_are_kept_within_bounds() -> None:
     class Asked:
         want = object()
