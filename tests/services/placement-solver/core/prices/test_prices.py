@@ -156,11 +156,23 @@ def test_who_is_looked_at_several_times_has_come_once(run: Any) -> None:
     assert run.cluster.workload.arrivals == 1
 
 
-def test_many_classes_are_kept_within_bounds() -> None:
-    class Asked:
-        want = object()
-        price = None
+class Asked:
+    """A class that nobody else is of."""
 
+    want = object()
+    price = None
+
+
+def test_how_many_leave_is_known_whatever_classes_they_are_of() -> None:
+    workload = Workload()
+    for at in range(12_000):
+        workload.came(Asked())  # type: ignore[arg-type]
+        if at % 4 == 0:
+            workload.left()
+    assert workload.turnover == pytest.approx(0.25, rel=0.01)
+
+
+def test_many_classes_are_kept_within_bounds() -> None:
     workload = Workload()
     for _ in range(5000):
         workload.came(Asked())  # type: ignore[arg-type]
