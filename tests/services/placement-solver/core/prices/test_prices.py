@@ -129,6 +129,15 @@ def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
     assert run.cluster.solver.costs.basis.prices == Prices(((35, 1 / 3),), 0.0)
 
 
+def test_what_changes_no_price_makes_no_costs_anew(run: Any) -> None:
+    basis = run.cluster.solver.costs.basis
+    run.pods([pod(f"p{index}").gpus(1) for index in range(PRICED_EVERY)])
+    run.cluster.batch(PRICED_EVERY)
+    run.cluster.batch(1)
+    assert run.cluster.workload.arrivals >= PRICED_EVERY
+    assert run.cluster.solver.costs.basis is basis
+
+
 def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
     workload = run.cluster.workload
     run.pod(pod("a").gpus(1).set(node="n0", phase="Running"))
