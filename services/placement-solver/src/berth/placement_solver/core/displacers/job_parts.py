@@ -57,13 +57,24 @@ class Standing:
 
     def add(self, placements: Iterable[Placement], units: Iterable[LeavingUnit]) -> None:
         """A part has these places once those have left. What they use of their quota is free later."""
-        for claim in lifted(units, self.going):
-            self._capacity.apply(claim, -1)
-            self._lifted.append(claim)
+        self.lift(lifted(units, self.going))
         self.going.update(each.pod.uid for unit in units for each in unit.everybody)
         for placement in placements:
             self._capacity.apply(placement.claim, 1)
             self._placed.append(placement.claim)
+
+    def lift(self, claims: Iterable[Claim]) -> None:
+        """These have left."""
+        for claim in claims:
+            self._capacity.apply(claim, -1)
+            self._lifted.append(claim)
+
+    def put_back(self, claims: Collection[Claim]) -> None:
+        """These have not left after all."""
+        uids = {claim.uid for claim in claims}
+        self._lifted = [claim for claim in self._lifted if claim.uid not in uids]
+        for claim in claims:
+            self._capacity.apply(claim, 1)
 
     def others_on(self, units_on: UnitsOn) -> UnitsOn:
         """Who else might leave."""
