@@ -13,7 +13,7 @@ from berth.contracts.ledger import Decision
 from berth.placement_solver import metrics
 from berth.rules.eviction_notes import Mark, Nominated, mark_note, nomination_note
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
-from berth.testing.builders import PodBuilder, pod
+from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 
 SPINE, BLOCK = "SpineLayer", "BlockLayer"
 PLACES = {1: ("s1", "b1"), 8: ("s1", "b1"), 2: ("s1", "b2"), 7: ("s1", "b2")} | {
@@ -179,7 +179,7 @@ async def test_a_late_member_makes_others_leave_in_the_domain_of_its_gang(run: A
     assert found.gang.domain.path == ["s1"]
 
 
-def mixed(run: Any, *asked: str, cpu: int = 16) -> None:
+def mixed(run: Any, *asked: str, cpu: int = 16, gpus: int = 0) -> None:
     """Gangs of two members that start together; of each what it asks of the network, or nothing."""
     gangs = [f"gang-{at}" for at in range(len(asked))]
     together = json.dumps([f"default/{name}" for name in gangs])
@@ -187,7 +187,8 @@ def mixed(run: Any, *asked: str, cpu: int = 16) -> None:
         notes = {names.ANNOTATION_GANG_GROUPS: together} | ({names.ANNOTATION_GANG_TOPOLOGY: text} if text else {})
         run.pod_group(name, 2, annotations=notes)
         for each in (2 * at, 2 * at + 1):
-            run.pod(pod(f"p{each}").requests(cpu=cpu * 1000).template(priority=9).gang(name))
+            made = pod(f"p{each}").requests(cpu=cpu * 1000).template(priority=9).gang(name)
+            run.pod(made.gpus(gpus) if gpus else made)
 
 
 def paths(run: Any) -> dict[str, list[str]]:
@@ -238,6 +239,43 @@ async def test_who_is_not_needed_once_all_parts_have_places_stays(run: Any, benc
     await bench.until_idle()
     assert set(where(run).values()) == {"3"}
     assert victims(run) == ["large"]
+
+
+async def test_a_gang_that_leaves_for_one_part_takes_along_whom_it_spared_for_another(
+    run: Any, bench: SolverBench
+) -> None:
+    """The first part has the place of a member that the gang can spare, for the second the whole gang leaves."""
+    run.pod_group("v", 2)
+    for name, node, cpu, priority in (("spare", 3, 4, 1), ("large", 3, 12, 2), ("far", 6, 1, 2)):
+        made = pod(name).requests(cpu=cpu * 1000).template(priority=priority).gang("v")
+        run.pod(made.on(f"node-{node}"))
+    low(run, 6, priority=9, cpu=15)
+    for node in PLACES.keys() - {3, 6}:
+        low(run, node, priority=9)
+    mixed(run, spec(("NodeTopologyLayer", "MustGather", 0)), "", cpu=2)
+    before = metrics.REJECTED_PLANS._value.get()
+    await bench.until_idle()
+    assert metrics.REJECTED_PLANS._value.get() == before
+    assert victims(run) == ["far", "large", "spare"]
+    assert len(where(run)) == 4
+
+
+async def test_who_stays_after_all_keeps_his_devices(run: Any, bench: SolverBench) -> None:
+    """What the first part was granted is what the small one holds; both parts end up with what the large one held."""
+    run.devices("node-3", gpu_slots(8))
+    for node in PLACES:
+        if node == 3:
+            for name, cpu, priority, cards in (("small", 4, 1, range(2)), ("large", 12, 2, range(2, 8))):
+                made = pod(name).requests(cpu=cpu * 1000).gpus(len(cards)).template(priority=priority)
+                run.pod(made.on("node-3", [gpu_grant(card) for card in cards]))
+        else:
+            low(run, node, priority=9)
+    mixed(run, spec(("NodeTopologyLayer", "MustGather", 0)), "", cpu=2, gpus=1)
+    before = metrics.REJECTED_PLANS._value.get()
+    await bench.until_idle()
+    assert metrics.REJECTED_PLANS._value.get() == before
+    assert victims(run) == ["large"]
+    assert set(where(run).values()) == {"3"}
 
 
 async def test_what_was_lent_comes_back_to_a_gang_that_lies_together(run: Any, bench: SolverBench) -> None:

@@ -131,6 +131,15 @@ def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
     assert run.cluster.solver.costs.basis.prices == Prices(((35, 1 / 3),), 0.0)
 
 
+def test_what_changes_no_price_makes_no_costs_anew(run: Any) -> None:
+    basis = run.cluster.solver.costs.basis
+    run.pods([pod(f"p{index}").gpus(1) for index in range(PRICED_EVERY)])
+    run.cluster.batch(PRICED_EVERY)
+    run.cluster.batch(1)
+    assert run.cluster.workload.arrivals >= PRICED_EVERY
+    assert run.cluster.solver.costs.basis is basis
+
+
 def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
     workload = run.cluster.prices.workload
     run.pod(pod("a").gpus(1).set(node="n0", phase="Running"))
@@ -147,11 +156,34 @@ def test_a_pod_that_had_a_node_and_is_gone_has_left(run: Any) -> None:
     assert workload.turnover == pytest.approx(1.0, rel=0.01)
 
 
-def test_many_classes_are_kept_within_bounds() -> None:
-    class Asked:
-        want = object()
-        price = None
+def test_who_is_looked_at_several_times_has_come_once(run: Any) -> None:
+    """By who asks why it waits, and by rounds in which it was not tried after all."""
+    run.pod(pod("a").gpus(1))
+    for _ in range(3):
+        run.cluster.candidates([("default", "a")])
+    run.cluster.batch(1)
+    run.cluster.queue.make_ready(run.cluster.queue.waiting["default", "a"])
+    run.cluster.batch(1)
+    assert run.cluster.workload.arrivals == 1
 
+
+class Asked:
+    """A class that nobody else is of."""
+
+    want = object()
+    price = None
+
+
+def test_how_many_leave_is_known_whatever_classes_they_are_of() -> None:
+    workload = Workload()
+    for at in range(12_000):
+        workload.came(Asked())  # type: ignore[arg-type]
+        if at % 4 == 0:
+            workload.left()
+    assert workload.turnover == pytest.approx(0.25, rel=0.01)
+
+
+def test_many_classes_are_kept_within_bounds() -> None:
     workload = Workload()
     for _ in range(5000):
         workload.came(Asked())  # type: ignore[arg-type]

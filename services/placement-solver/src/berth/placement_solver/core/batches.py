@@ -16,7 +16,7 @@ from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
-from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.classes import ClassTable, PodClass
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
 from berth.placement_solver.core.mishaps import mishap_of
 from berth.placement_solver.core.payers import Payers
@@ -164,8 +164,7 @@ class Batches:
         """As who waits would be tried; `before` was worked out just now, and may be a pod like it."""
         template, obj = waiting.template, waiting.object
         if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
-            if not waiting.tries:
-                self._workload.came(before.cls)
+            self._count(waiting, before.cls)
             return before._replace(
                 name=waiting.name, object=obj, wish=reservation_request_of(obj), seen_ms=waiting.seen_ms
             )
@@ -180,8 +179,7 @@ class Batches:
                 asked=compiled.asked,
                 refusals=refusals_of(compiled),
             )
-        if not waiting.tries:
-            self._workload.came(cls)
+        self._count(waiting, cls)
         payer = self._payers.of(obj)
         charge = self._payers.surcharges.of(obj, payer)
         return Candidate(
@@ -197,6 +195,12 @@ class Batches:
             uncharged=self._payers.free_of(obj),
             charge=charge,
         )
+
+    def _count(self, waiting: Waiting, cls: PodClass) -> None:
+        """It has come; once, whoever asks for it."""
+        if not waiting.is_counted:
+            waiting.is_counted = True
+            self._workload.came(cls)
 
 
 def _are_alike(pod: Pod, other: Pod | Reservation) -> bool:

@@ -16,6 +16,7 @@ from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.price import Basis, Price
+from berth.placement_solver.core.prices.scarcity import NOWHERE
 from berth.placement_solver.core.prices.table import UNKNOWN, Prices
 from berth.placement_solver.core.seams import Floats, Mask, Rows
 
@@ -69,11 +70,11 @@ class Costs:
         self._foreign: Mask = NONE
         self._foreign_version = 0
         self._idle = _Idle()
-        self.basis = Basis(0, policy, UNKNOWN, np.zeros(0))
+        self.basis = Basis(policy, UNKNOWN, NOWHERE)
 
     def use(self, prices: Prices, scarcity: Floats) -> None:
         """Other prices hold. The costs of a class are worked out anew when they are asked for."""
-        self.basis = Basis(self.basis.version + 1, self._policy, prices, scarcity)
+        self.basis = Basis(self._policy, prices, scarcity)
 
     @property
     def foreign(self) -> Mask:

@@ -25,9 +25,8 @@ _RATIO: Final = GPU.columns.index(names.GPU_MEMORY_RATIO)
 
 class Basis(NamedTuple):
     """What prices are worked out by, besides the nodes. `scarcity` says of each row how much those ask for its GPUs who
-    can go to few others; rows that are not in it have none. `version` is another for each."""
+    can go to few others; rows that are not in it have none."""
 
-    version: int
     policy: Policy
     prices: Prices
     scarcity: Floats

@@ -40,7 +40,8 @@ class Waiting:
     `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `watch` is
     the class of those who rest until the same events, `twin` of those who were alike when it was refused. `held`: it
     was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
-    capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others.
+    capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others. `is_counted`: the
+    workload knows of it, however often it is tried anew.
     """
 
     name: Name
@@ -62,6 +63,7 @@ class Waiting:
     held: bool = False
     held_for_reservation_at: float | None = None
     rejected: bool = False
+    is_counted: bool = False
     reported: str = ""
     reported_at: float = float("-inf")
     reported_attempt: int = 0
@@ -153,6 +155,7 @@ class Queue:
         self.waiting[name] = waiting
         self._join(waiting, group)
         row = self._withdrawals.seen(name, obj, now)
+        waiting.is_counted = row is not None  # it had a place that was withdrawn
         pause_s = self.back_off.pause_ms(row.rejections) / 1_000 if row is not None else 0.0
         if row is None or row.at + pause_s <= now:
             self.make_ready(waiting)

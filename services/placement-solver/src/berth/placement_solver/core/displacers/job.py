@@ -10,7 +10,7 @@ leave whole for either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -174,11 +174,8 @@ class JobPreemption:
                 found.append(places)
                 standing.add(places.placements, places.units)
         placements = _as_one(unit, [each for places in found for each in places.placements])
-        units = [each for places in found for each in places.units]
-        for each in sorted(units, key=lambda one: -len(one.everybody)):
-            others = [one for one in units if one is not each]
-            if self._have_places(placements, others, asking.plan):
-                units = others
+        units = [standing.whole(each) for places in found for each in places.units]
+        placements, units = self._without_spare(unit, placements, units, asking.plan)
         return Places(placements, tuple(units), None)
 
     def _places_of(
@@ -243,14 +240,37 @@ class JobPreemption:
             for claim in gone:
                 capacity.apply(claim, 1)
 
-    def _have_places(self, placements: Iterable[Placement], leaving: Iterable[LeavingUnit], plan: str) -> bool:
-        """Whether these have their places on their nodes once no more than those have left."""
-        with Standing(self._ground.capacity) as standing, Trial(self._ground.capacity) as trial:
-            standing.add((), leaving)
-            return all(
-                self._ground.solver.place_on(each.candidate, self._ground.nodes.row(each.claim.node), trial, plan)
-                for each in placements
-            )
+    def _without_spare(
+        self, unit: Unit, placements: tuple[Placement, ...], units: list[LeavingUnit], plan: str
+    ) -> tuple[tuple[Placement, ...], list[LeavingUnit]]:
+        """The same members on the same nodes, and who of those that leave has to: the largest units are tried first."""
+        with Standing(self._ground.capacity) as standing:
+            standing.add((), units)
+            for each in sorted(units, key=lambda one: -len(one.everybody)):
+                others = [one for one in units if one is not each]
+                alone = lifted([each], {leaver.pod.uid for one in others for leaver in one.everybody})
+                standing.put_back(alone)
+                again = self._placed_again(placements, {claim.node for claim in alone}, plan)
+                if again is None:
+                    standing.lift(alone)
+                else:
+                    placements, units = _as_one(unit, again), others
+        return placements, units
+
+    def _placed_again(
+        self, placements: Iterable[Placement], first: Container[str], plan: str
+    ) -> list[Placement] | None:
+        """The same on the same nodes, with what they are granted there now; None: not all of them have a place. Nodes
+        that are not as they were come first, since the others mostly still do."""
+        found: list[Placement] = []
+        with Trial(self._ground.capacity) as trial:
+            for each in sorted(placements, key=lambda one: one.claim.node not in first):
+                row = self._ground.nodes.row(each.claim.node)
+                placement = self._ground.solver.place_on(each.candidate, row, trial, plan)
+                if placement is None:
+                    return None
+                found.append(placement._replace(gang=each.gang))
+        return found
 
     def _able(self, candidate: Candidate) -> Mask:
         """The nodes that nothing rules out for it but what others hold."""

@@ -44,6 +44,7 @@ class Standing:
         self._placed: list[Claim] = []
         self.going: set[str] = set()
         """The uids of those who leave."""
+        self._whole: dict[tuple[str, ...], LeavingUnit] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -56,13 +57,24 @@ class Standing:
 
     def add(self, placements: Iterable[Placement], units: Iterable[LeavingUnit]) -> None:
         """A part has these places once those have left. What they use of their quota is free later."""
-        for claim in lifted(units, self.going):
-            self._capacity.apply(claim, -1)
-            self._lifted.append(claim)
+        self.lift(lifted(units, self.going))
         self.going.update(each.pod.uid for unit in units for each in unit.everybody)
         for placement in placements:
             self._capacity.apply(placement.claim, 1)
             self._placed.append(placement.claim)
+
+    def lift(self, claims: Iterable[Claim]) -> None:
+        """These have left."""
+        for claim in claims:
+            self._capacity.apply(claim, -1)
+            self._lifted.append(claim)
+
+    def put_back(self, claims: Collection[Claim]) -> None:
+        """These have not left after all."""
+        uids = {claim.uid for claim in claims}
+        self._lifted = [claim for claim in self._lifted if claim.uid not in uids]
+        for claim in claims:
+            self._capacity.apply(claim, 1)
 
     def others_on(self, units_on: UnitsOn) -> UnitsOn:
         """Who else might leave."""
@@ -72,10 +84,21 @@ class Standing:
             for unit in units_on(nodes):
                 along = tuple(each for each in unit.along if each.pod.uid not in self.going)
                 if not any(each.pod.uid in self.going for each in unit.leavers):
-                    found.append(unit._replace(along=along))
+                    other = unit._replace(along=along)
+                    if len(along) < len(unit.along):
+                        self._whole[_uids(other)] = unit
+                    found.append(other)
             return found
 
         return others
+
+    def whole(self, unit: LeavingUnit) -> LeavingUnit:
+        """One of the others with those, too, who leave for a part before: they leave with it even if not for that."""
+        return self._whole.get(_uids(unit), unit)
+
+
+def _uids(unit: LeavingUnit) -> tuple[str, ...]:
+    return tuple(each.pod.uid for each in unit.leavers)
 
 
 def lifted(units: Iterable[LeavingUnit], but: Collection[str] = ()) -> list[Claim]:

@@ -42,7 +42,7 @@ def scarcity_of(
         return NOWHERE
     found = np.zeros(counts.size)
     for pressure, suits in bound:
-        found[suits] += pressure * whole / asked
+        found += suits * (pressure * whole / asked)
     if before.size == found.size and np.abs(found - before).max() <= STAYS * before.max():
         return before
     return found

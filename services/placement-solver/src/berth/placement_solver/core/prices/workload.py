@@ -28,9 +28,10 @@ class Workload:
     def __init__(self) -> None:
         self._next = 1.0
         self._by_class: dict[PodClass, float] = {}
+        self._came = 0.0
         self._left = 0.0
         self.total = 0.0
-        """Weight of all classes."""
+        """Weight of all classes that are kept."""
         self.arrivals = 0
         """So many have come, ever."""
 
@@ -41,6 +42,7 @@ class Workload:
         self.arrivals += 1
         self._by_class[cls] = self._by_class.get(cls, 0.0) + self._next
         self.total += self._next
+        self._came += self._next
         self._next *= _GROWTH
         if self._next > _LARGE or len(self._by_class) > CLASSES_MAX:
             self._renew()
@@ -52,7 +54,7 @@ class Workload:
     @property
     def turnover(self) -> float:
         """How many leave for each that comes."""
-        return self._left / self.total if self.total else 0.0
+        return self._left / self._came if self._came else 0.0
 
     def classes(self) -> Iterator[tuple[PodClass, float]]:
         """Those that arrive, each with its part of all arrivals."""
@@ -61,6 +63,7 @@ class Workload:
     def _renew(self) -> None:
         kept = sorted(self._by_class.items(), key=lambda each: -each[1])[: CLASSES_MAX // 2]
         self._by_class = {cls: weight / self._next for cls, weight in kept if weight / self._next > 1e-6}
+        self._came /= self._next  # with those of classes that are not kept: who leaves may be of one
         self._left /= self._next
         self.total = sum(self._by_class.values())
         self._next = 1.0
