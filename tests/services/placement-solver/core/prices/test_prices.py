@@ -133,10 +133,10 @@ def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
 
 def test_what_changes_no_price_makes_no_costs_anew(run: Any) -> None:
     basis = run.cluster.solver.costs.basis
-    run.pods([pod(f"p{index}").gpus(1) for index in range(PRICED_EVERY)])
-    run.cluster.batch(PRICED_EVERY)
+    run.pods([pod(f"p{index}").gpus(1) for index in range(LOOKED_AT_EVERY)])
+    run.cluster.batch(LOOKED_AT_EVERY)
     run.cluster.batch(1)
-    assert run.cluster.workload.arrivals >= PRICED_EVERY
+    assert run.cluster.prices.workload.arrivals >= LOOKED_AT_EVERY
     assert run.cluster.solver.costs.basis is basis
 
 
@@ -164,7 +164,7 @@ def test_who_is_looked_at_several_times_has_come_once(run: Any) -> None:
     run.cluster.batch(1)
     run.cluster.queue.make_ready(run.cluster.queue.waiting["default", "a"])
     run.cluster.batch(1)
-    assert run.cluster.workload.arrivals == 1
+    assert run.cluster.prices.workload.arrivals == 1
 
 
 class Asked:
