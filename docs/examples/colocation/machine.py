@@ -33,7 +33,7 @@ def group(path: Path, cpu_s: float, memory: int) -> None:
         path / "memory.stat",
         f"anon {memory}\nfile 0\ninactive_file 0\nactive_file 0\nactive_anon {memory}\ninactive_anon 0\nunevictable 0",
     )
-    for name, text in (("cpu.max", "max 100000"), ("cpuset.cpus", ""), ("cpu.weight", "1")):
+    for name, text in (("cpu.max", "max 100000"), ("cpuset.cpus", ""), ("cpu.weight", "1"), ("memory.max", "max")):
         if not (path / name).exists():
             write(path / name, text)
 

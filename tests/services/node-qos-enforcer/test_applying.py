@@ -54,10 +54,12 @@ class Node:
         self.applier = Applier(self.executor) if knobs is None else Applier(self.executor, knobs)
         self.now_s = 0.0
 
-    def apply(self, values, *, kept=(), asked=lambda _: None, undecided=frozenset()):
+    def apply(self, values, *, kept=(), asked=lambda _: None, undecided=frozenset(), touched=None):
         self.now_s += 1.0
         wanted = Composed(values, frozenset(kept))
-        return self.applier.apply(self.layout, wanted, asked=asked, undecided=undecided, now_s=self.now_s)
+        return self.applier.apply(
+            self.layout, wanted, asked=asked, undecided=undecided, now_s=self.now_s, touched=touched
+        )
 
 
 @pytest.fixture
@@ -410,3 +412,27 @@ def test_a_group_that_was_idle_has_its_weight_back(busy, tmp_path, way):
     else:
         assert node.apply({Ref(top, CPU_IDLE): "0"} if way == "zero" else {}).problems == ()
     assert texts(busy) == before
+
+
+def test_what_was_kept_and_is_nobodys_any_more_is_given_back_where_only_news_is_told(node):
+    """A weight stays as it is while its group is idle; nobody may want one after that."""
+    top, *_ = best_effort(node)
+    before, ref = texts(node.machine), Ref(top, CPU_QUOTA)
+    news = frozenset({ref})
+    node.apply({ref: "150000"})
+    node.apply({}, kept=[ref], touched=news)
+    assert texts(node.machine) != before
+    node.apply({}, touched=news)
+    assert texts(node.machine) == before
+    assert node.executor.kept == ()
+
+
+def test_a_controller_that_appears_is_written_to_although_nothing_is_news(node):
+    top, *_ = best_effort(node)
+    ref, whole = Ref(top, CPU_QUOTA), node.layout
+    node.layout = whole._replace(cpu=None)
+    node.applier.found(node.layout, [ref])
+    assert node.apply({ref: "150000"}).written == 0
+    node.layout = whole
+    node.applier.found(node.layout, [ref])
+    assert node.apply({ref: "150000"}, touched=frozenset()).written == 1

@@ -85,6 +85,13 @@ def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
     assert bench.quota_us == -1
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_containers_begin_in_no_group_of_the_caches_that_is_about_to_be_taken_away(bench, leaves):
+    bench.known.cache_groups = frozenset({"BE"})
+    bench.enforcer.end(leaves=leaves)
+    assert bench.known.cache_groups == (frozenset({"BE"}) if leaves else frozenset())
+
+
 def test_a_strategy_that_is_switched_off_lets_go_and_leaves_alone(bench):
     bench.hold(HOLD)
     bench.round()

@@ -36,8 +36,6 @@ from berth.node_qos_enforcer.files import FileTree
 Mode = Literal["v1", "v2", "hybrid", "none"]
 
 UNIFIED = "unified"
-BEST_EFFORT_DIRS = tuple(qos_dir(driver, "BestEffort") for driver in DRIVERS)
-"""The only groups, with what is below them, that anything is ever written to."""
 _V1_DIRS = {
     "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu"),
     "cpuacct": ("cpuacct", "cpu,cpuacct", "cpuacct,cpu"),

@@ -149,7 +149,11 @@ class Enforcer:
         """
         with self._lock:
             self._ended = True
-            return () if leaves else (*self._doers.clear(), *give_back(self._applier.executor))
+            if leaves:
+                return ()
+            # The runtime refuses a container whose group has been taken away.
+            self._known.cache_groups = frozenset()
+            return (*self._doers.clear(), *give_back(self._applier.executor))
 
     def _press(self, snapshot: Snapshot, spec: Spec, told: Mapping[str, NodePod], now: float) -> None:
         """Whom the node asks to have evicted, and what it is going to need."""

@@ -60,6 +60,7 @@ class Applier:
         self._due = Due()
         self._places: dict[Ref, Place | None] = {}
         self._layout: cgroups.Layout | None = None
+        self._applied: cgroups.Layout | None = None
         self._rounds = 0
         self._undecided: Set[str] = frozenset()
         self._is_all_undone = False
@@ -132,8 +133,8 @@ class Applier:
         self._rounds += 1
         if self._rounds % FORGET_ROUNDS == 0:
             self._places.clear()
-        if self._layout != layout:
-            touched = None
+        if self._applied != layout:
+            self._applied, touched = layout, None
         problems: list[Problem] = list(wanted.problems)
         due = self._due
         is_other = due.take(wanted, touched, lambda ref: self.place(layout, ref))

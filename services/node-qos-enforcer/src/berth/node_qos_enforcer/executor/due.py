@@ -91,7 +91,8 @@ class Due:
         else:
             gone = [ref for ref in touched if ref not in values and (ref in self._known or ref in self._nowhere)]
             news = sorted(ref for ref in touched if ref in values and self._is_news(ref, values[ref]))
-        is_other = bool(gone) or touched is None or any(ref in wanted.kept for ref in touched)
+        # One that was kept and is nobody's any more was never among those with a value.
+        is_other = bool(gone) or touched is None or any(ref not in values for ref in touched)
         for ref in gone:
             self._drop(ref)
         for ref in news:
