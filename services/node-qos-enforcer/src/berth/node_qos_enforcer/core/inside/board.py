@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
@@ -30,7 +30,8 @@ RETRY_S: Final = 10.0
 class _Known:
     """A container. `base` is what kubelet asked for, None while that is not known; `limits` what the runtime has.
 
-    `is_latest`: kubelet has asked for nothing else since. `before` is what is given back.
+    `is_latest`: kubelet has asked for nothing else since. `before` is what is given back. `right` is what it was when
+    nothing was to be changed about it.
     """
 
     id: str
@@ -42,6 +43,30 @@ class _Known:
     before: Limits | None
     runs: bool
     retry_at_s: float = 0.0
+    right: _Right | None = None
+
+
+class _Right(NamedTuple):
+    """All that the limits of one container follow from, but for what all have in common: `common` is its number.
+
+    Values are compared as objects, since each change brings new ones.
+    """
+
+    common: int
+    pod: PodSeen
+    limits: Limits
+    base: Limits | None
+    is_latest: bool
+
+    def holds(self, common: int, pod: PodSeen, known: _Known) -> bool:
+        """Whether all is as it was."""
+        return (
+            self.common == common
+            and self.pod is pod
+            and self.limits is known.limits
+            and self.base is known.base
+            and self.is_latest == known.is_latest
+        )
 
 
 class Board:
@@ -55,6 +80,7 @@ class Board:
         self.version = 0
         """Grows with every change that may concern the limits of containers."""
         self._containers: dict[str, _Known] = {}
+        self._common: tuple[int, InsideFacts, SharedPools] | None = None
         self._coming: tuple[list[tuple[PodSeen, bool]], list[ContainerSeen]] = ([], [])
 
     def __len__(self) -> int:
@@ -159,18 +185,27 @@ class Board:
         return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods, facts.held)))
 
     def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
-        """What is to be changed about running containers. `now_s` is monotonic."""
+        """What is to be changed about running containers. `now_s` is monotonic.
+
+        One of which nothing was to be changed is looked at again when something it follows from is new.
+        """
         found = []
+        common = self._number_of(facts, pools)
         for known in self._containers.values():
             pod = self.pods.get(known.pod_id)
             if pod is None or not known.runs or known.retry_at_s > now_s:
+                continue
+            if known.right is not None and known.right.holds(common, pod, known):
                 continue
             wanted = (
                 self._given_back(known, pod, pools, facts) if facts.gives_back else _wanted(known, pod, pools, facts)
             )
             resources = _difference(known.limits, wanted)
             if resources != Resources():
+                known.right = None
                 found.append(Update(known.id, resources))
+            else:
+                known.right = _Right(common, pod, known.limits, known.base, known.is_latest)
         return found
 
     def pushed(self, updates: Iterable[Update], failed: Iterable[str], now_s: float) -> list[tuple[str, str]]:
@@ -220,6 +255,12 @@ class Board:
                     found[pod.id] = Problem(field=f"{pod.key}.{FIELD}.cpuset", message=message)
                     break
         return found
+
+    def _number_of(self, facts: InsideFacts, pools: SharedPools) -> int:
+        """Another number than before when what all containers have in common is new."""
+        if self._common is None or self._common[1] != facts or self._common[2] != pools:
+            self._common = (self._common[0] + 1 if self._common is not None else 0, facts, pools)
+        return self._common[0]
 
     def _node_pods(self) -> list[NodePod]:
         return [NodePod(each.uid, each.qos, _cpus_of(each), each.namespace, each.name) for each in self.pods.values()]
