@@ -112,7 +112,9 @@ def test_what_is_asked_often_says_the_same_as_what_is_asked_once(steps: list[tup
     world = _settled()
     for what, *given_ in steps:
         world.step(str(what), *given_)
-        assert world.updates(world.asked) == world.updates(deepcopy(world.quiet))
+        fresh = deepcopy(world.quiet)
+        assert world.updates(world.asked) == world.updates(fresh)
+        assert world.asked.now() == fresh.now()
 
 
 def _settled() -> _World:

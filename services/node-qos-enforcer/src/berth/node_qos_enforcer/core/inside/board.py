@@ -81,6 +81,7 @@ class Board:
         """Grows with every change that may concern the limits of containers."""
         self._containers: dict[str, _Known] = {}
         self._common: tuple[int, InsideFacts, SharedPools] | None = None
+        self._now: dict[str, PodNow] | None = None
         self._coming: tuple[list[tuple[PodSeen, bool]], list[ContainerSeen]] = ([], [])
 
     def __len__(self) -> int:
@@ -110,6 +111,7 @@ class Board:
         self._containers = {each.id: _known(each) for each in coming}
         self.is_known = True
         self.version += 1
+        self._now = None
         return coming
 
     def begin(self, pod: PodSeen) -> None:
@@ -117,6 +119,7 @@ class Board:
         if self.pods.get(pod.id) != pod:
             self.pods[pod.id] = pod
             self.version += 1
+            self._now = None
 
     def end(self, pod_id: str) -> None:
         """A pod has ended: its CPUs are free, its containers are no more."""
@@ -124,6 +127,7 @@ class Board:
             self.version += 1
         for each in [each for each in self._containers.values() if each.pod_id == pod_id]:
             del self._containers[each.id]
+        self._now = None
 
     def create(self, container: ContainerSeen, wanted: Wanted) -> None:
         """A container is being created with these limits. It cannot be updated before it runs."""
@@ -131,6 +135,7 @@ class Board:
         self._containers[container.id] = _Known(
             container.id, container.pod_id, container.name, limits, container.limits, True, container.limits, False
         )
+        self._now = None
 
     def start(self, container_id: str) -> None:
         """It runs: pools may have changed since it was created."""
@@ -138,10 +143,12 @@ class Board:
         if known is not None:
             known.runs = True
             self.version += 1
+            self._now = None
 
     def remove(self, container_id: str) -> None:
         """It has stopped or is gone."""
         self._containers.pop(container_id, None)
+        self._now = None
 
     def resized(self, container_id: str, asked: Limits) -> Limits:
         """Kubelet asks for other limits; those that are its word from here on. What it leaves out stays."""
@@ -150,6 +157,7 @@ class Board:
             return asked
         known.base, known.is_latest = _laid_over(known.base or Limits(), asked), asked.quota_us is not None
         known.limits = _laid_over(known.limits, asked)
+        self._now = None
         return known.base
 
     def has(self, container_id: str) -> bool:
@@ -160,8 +168,13 @@ class Board:
         """The id of a pod's container; empty: there is none of that name."""
         return next((each.id for each in self._containers.values() if (each.pod_id, each.name) == (pod_id, name)), "")
 
-    def now(self) -> dict[str, PodNow]:
-        """Every pod with its containers, by uid, for who writes into their groups."""
+    def now(self) -> Mapping[str, PodNow]:
+        """Every pod with its containers, by uid, for who writes into their groups; another object after each change."""
+        if self._now is None:
+            self._now = self._pods_now()
+        return self._now
+
+    def _pods_now(self) -> dict[str, PodNow]:
         by_pod: dict[str, list[ContainerNow]] = {}
         for each in self._containers.values():
             by_pod.setdefault(each.pod_id, []).append(ContainerNow(each.id, each.name, each.base, each.runs))
