@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -33,9 +34,9 @@ from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.executor.applying import Applier
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.shell import SERVICE, Agent, _restore_inventory, undo
+from berth.node_qos_enforcer.shell import SERVICE, Agent, _keep_for_ever, _restore_inventory, undo
 from berth.node_qos_enforcer.store import InventoryFile, JournalFile
-from berth.node_qos_enforcer.views import node_key
+from berth.node_qos_enforcer.views import KnownNode, node_key
 from berth.runtime import Context
 
 DEADLINE_S = 30.0
@@ -371,6 +372,44 @@ async def test_who_asks_by_pod_is_served_where_it_is_set(nats_server, modern_mac
             lambda: (got := latest.metrics()) and fields <= {each.field for each in got.problems},
             "both run, and say what is wrong",
         )
+
+
+async def test_a_strategy_is_kept_once_and_again_until_it_could_be():
+    saved: list[NodeSLO | None] = []
+
+    class Full:
+        def save(self, strategy: NodeSLO | None) -> None:
+            saved.append(strategy)
+            if len(saved) == 2:
+                raise OSError("no space")
+
+    first, second = NodeSLO(node=NODE, spec={"a": {}}), NodeSLO(node=NODE, spec={"b": {}})
+    told = iter([first, first, second, second, second, None, None])
+    ticks = asyncio.Event()
+    known = KnownNode(NODE)
+    known.strategies.source = "bus"
+
+    class Ticking:
+        now = monotonic = staticmethod(time.monotonic)
+
+        async def sleep(self, seconds: float) -> None:
+            try:
+                known.strategies.message = next(told)
+            except StopIteration:
+                ticks.set()
+                await asyncio.Event().wait()
+
+    warned: list[str] = []
+    ctx = SimpleNamespace(
+        clock=Ticking(),
+        settings=SimpleNamespace(strategy_file="s"),
+        log=SimpleNamespace(warning=lambda what, **_: warned.append(what)),
+    )
+    keeping = asyncio.create_task(_keep_for_ever(cast("Any", ctx), cast("Any", Full()), known))
+    await asyncio.wait_for(ticks.wait(), DEADLINE_S)
+    keeping.cancel()
+    assert saved == [first, second, second, None]
+    assert warned == ["cannot keep the strategy"]
 
 
 async def test_a_strategy_file_of_no_use_stops_nothing(nats_server, modern_machine, tmp_path):

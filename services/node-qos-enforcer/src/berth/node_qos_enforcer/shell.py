@@ -52,6 +52,9 @@ from berth.runtime import Context, Periodic, load_settings, serve_status
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
 KEEP_S = 1.0
+SWITCH_S = 0.0005
+"""Looks and rounds are Python in threads. For no longer than that one keeps the interpreter from the event loop, each
+time that this wants it, which is several times for an answer that a container waits for."""
 BOOT_ID = "sys/kernel/random/boot_id"
 LOOKING = "looking at the node"
 RUNS = (
@@ -250,12 +253,14 @@ def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> No
 async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
     """Keep what the bus shows."""
     failed = ""
+    saved: object = file
     async for _ in Periodic(ctx.clock, KEEP_S).ticks():
-        if known.strategies.source not in ("bus", "withdrawn"):
+        message = known.strategies.message
+        if message is saved or known.strategies.source not in ("bus", "withdrawn"):
             continue
         try:
-            await asyncio.to_thread(file.save, known.strategies.message)
-            failed = ""
+            await asyncio.to_thread(file.save, message)
+            failed, saved = "", message
         except OSError as error:
             if str(error) != failed:
                 ctx.log.warning("cannot keep the strategy", file=ctx.settings.strategy_file, error=str(error))
@@ -281,12 +286,14 @@ def _restore_pods(ctx: Context[Settings], file: PodsFile, entries: PodEntries) -
 async def _keep_inventory_for_ever(ctx: Context[Settings], file: InventoryFile, inside: Inside) -> None:
     """Keep what the bus shows, once it was read."""
     failed = ""
+    saved: object = file
     async for _ in Periodic(ctx.clock, KEEP_S).ticks():
-        if not inside.inventory.is_known:
+        latest = inside.inventory.latest
+        if latest is saved or not inside.inventory.is_known:
             continue
         try:
-            await asyncio.to_thread(file.save, inside.inventory.latest)
-            failed = ""
+            await asyncio.to_thread(file.save, latest)
+            failed, saved = "", latest
         except OSError as error:
             if str(error) != failed:
                 ctx.log.warning("cannot keep the inventory", file=ctx.settings.inventory_file, error=str(error))

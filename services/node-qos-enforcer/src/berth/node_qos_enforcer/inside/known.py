@@ -88,7 +88,7 @@ class Inside:
         """CPUs that are kept from best-effort pods; other threads read it."""
         self._settings = settings
         self._laid_out: tuple[Sequence[Processor], CpuLayout] = ((), NO_LAYOUT)
-        self._pools: tuple[int, InsideFacts, SharedPools] | None = None
+        self._pools: tuple[int, InsideFacts, SharedPools, frozenset[int]] | None = None
 
     @property
     def facts(self) -> InsideFacts:
@@ -118,9 +118,16 @@ class Inside:
 
     def pools(self, facts: InsideFacts) -> SharedPools:
         """The shared CPUs; worked out anew only when something has changed."""
+        return self._worked_out(facts)[0]
+
+    def keep_exclusive(self, facts: InsideFacts) -> None:
+        """Have `exclusive` follow what is known now."""
+        self.exclusive = self._worked_out(facts)[1]
+
+    def _worked_out(self, facts: InsideFacts) -> tuple[SharedPools, frozenset[int]]:
         if self._pools is None or self._pools[0] != self.board.version or self._pools[1] != facts:
-            self._pools = (self.board.version, facts, self.board.pools(facts))
-        return self._pools[2]
+            self._pools = (self.board.version, facts, self.board.pools(facts), self.board.exclusive(facts))
+        return self._pools[2:]
 
     def hold(self, containers: Iterable[HeldByContainer], gives_cpus: bool) -> None:
         """Take what kubelet's PodResources say, and whether kubelet gives out CPUs."""

@@ -52,6 +52,7 @@ class Keeper:
         self._handler = NodeHandler(inside, self._probe, self._folders, ctx.log, refuses=settings.nri_refuse)
         self._lifted: set[str] = set()
         self._swept: frozenset[str] | None = None
+        self._shared_twice_at: int | None = None
         plugin = PluginSettings(NAME, settings.nri_socket, settings.nri_index, events=EVENTS)
         self.plugin = Plugin(plugin, self._handler, chance=ctx.random.random)
 
@@ -111,7 +112,7 @@ class Keeper:
         inside, now = self._inside, self._ctx.clock.monotonic()
         facts = inside.facts
         pools = inside.pools(facts)
-        inside.exclusive = inside.board.exclusive(facts)
+        inside.keep_exclusive(facts)
         figures.CONTAINERS.set(len(inside.board))
         for name, kind in (("shared", pools.shared), ("best-effort", pools.best_effort)):
             figures.SHARED_CPUS.labels(name).set(sum(len(each.cpus) for each in kind))
@@ -138,24 +139,32 @@ class Keeper:
                 self._note("update", Problem(field=f"{pod.key}.containers[{name}]", message=message), pod_id, name)
 
     def _tell_shared_twice(self) -> None:
-        found = self._inside.board.shared_twice()
-        for pod_id in self._inside.board.pods:
+        board = self._inside.board
+        if self._shared_twice_at == board.version:
+            return
+        found = board.shared_twice()
+        for pod_id in board.pods:
             self._note("cpus", found.get(pod_id), pod_id)
+        # What was found is told again each time: there may have been too many findings for it.
+        self._shared_twice_at = board.version if not found else None
 
     async def _write_files(self) -> None:
         """Quotas of pods with CPUs of their own; folders of pods that have ended."""
-        inside, pods = self._inside, dict(self._inside.board.pods)
+        pods = dict(self._inside.board.pods)
+        gives_back = self._ctx.settings.give_back
         self._lifted &= pods.keys()
         for pod in pods.values():
-            if inside.facts.gives_back or pod.id in self._lifted or isinstance(pod.status, Problem):
+            if gives_back or pod.id in self._lifted or isinstance(pod.status, Problem):
                 continue
             if pod.status.cpus:
                 problem = await asyncio.to_thread(lift_quota, self._executor, pod)
                 self._note("files", problem, pod.id)
                 if problem is None:
                     self._lifted.add(pod.id)
+        if not self._ctx.settings.vgpu_monitor:
+            return
         uids = frozenset(pod.uid for pod in pods.values())
-        if self._ctx.settings.vgpu_monitor and uids != self._swept:
+        if uids != self._swept:
             problems = await asyncio.to_thread(self._folders.sweep, uids)
             self._note("files", problems[0] if problems else None)
             self._swept = uids

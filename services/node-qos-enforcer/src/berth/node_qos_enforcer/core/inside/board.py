@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
@@ -30,7 +30,8 @@ RETRY_S: Final = 10.0
 class _Known:
     """A container. `base` is what kubelet asked for, None while that is not known; `limits` what the runtime has.
 
-    `is_latest`: kubelet has asked for nothing else since. `before` is what is given back.
+    `is_latest`: kubelet has asked for nothing else since. `before` is what is given back. `right` is what it was when
+    nothing was to be changed about it.
     """
 
     id: str
@@ -42,6 +43,30 @@ class _Known:
     before: Limits | None
     runs: bool
     retry_at_s: float = 0.0
+    right: _Right | None = None
+
+
+class _Right(NamedTuple):
+    """All that the limits of one container follow from, but for what all have in common: `common` is its number.
+
+    Values are compared as objects, since each change brings new ones.
+    """
+
+    common: int
+    pod: PodSeen
+    limits: Limits
+    base: Limits | None
+    is_latest: bool
+
+    def holds(self, common: int, pod: PodSeen, known: _Known) -> bool:
+        """Whether all is as it was."""
+        return (
+            self.common == common
+            and self.pod is pod
+            and self.limits is known.limits
+            and self.base is known.base
+            and self.is_latest == known.is_latest
+        )
 
 
 class Board:
@@ -55,6 +80,8 @@ class Board:
         self.version = 0
         """Grows with every change that may concern the limits of containers."""
         self._containers: dict[str, _Known] = {}
+        self._common: tuple[int, InsideFacts, SharedPools] | None = None
+        self._now: dict[str, PodNow] | None = None
         self._coming: tuple[list[tuple[PodSeen, bool]], list[ContainerSeen]] = ([], [])
 
     def __len__(self) -> int:
@@ -84,6 +111,7 @@ class Board:
         self._containers = {each.id: _known(each) for each in coming}
         self.is_known = True
         self.version += 1
+        self._now = None
         return coming
 
     def begin(self, pod: PodSeen) -> None:
@@ -91,6 +119,7 @@ class Board:
         if self.pods.get(pod.id) != pod:
             self.pods[pod.id] = pod
             self.version += 1
+            self._now = None
 
     def end(self, pod_id: str) -> None:
         """A pod has ended: its CPUs are free, its containers are no more."""
@@ -98,6 +127,7 @@ class Board:
             self.version += 1
         for each in [each for each in self._containers.values() if each.pod_id == pod_id]:
             del self._containers[each.id]
+        self._now = None
 
     def create(self, container: ContainerSeen, wanted: Wanted) -> None:
         """A container is being created with these limits. It cannot be updated before it runs."""
@@ -105,6 +135,7 @@ class Board:
         self._containers[container.id] = _Known(
             container.id, container.pod_id, container.name, limits, container.limits, True, container.limits, False
         )
+        self._now = None
 
     def start(self, container_id: str) -> None:
         """It runs: pools may have changed since it was created."""
@@ -112,10 +143,12 @@ class Board:
         if known is not None:
             known.runs = True
             self.version += 1
+            self._now = None
 
     def remove(self, container_id: str) -> None:
         """It has stopped or is gone."""
         self._containers.pop(container_id, None)
+        self._now = None
 
     def resized(self, container_id: str, asked: Limits) -> Limits:
         """Kubelet asks for other limits; those that are its word from here on. What it leaves out stays."""
@@ -124,6 +157,7 @@ class Board:
             return asked
         known.base, known.is_latest = _laid_over(known.base or Limits(), asked), asked.quota_us is not None
         known.limits = _laid_over(known.limits, asked)
+        self._now = None
         return known.base
 
     def has(self, container_id: str) -> bool:
@@ -134,8 +168,13 @@ class Board:
         """The id of a pod's container; empty: there is none of that name."""
         return next((each.id for each in self._containers.values() if (each.pod_id, each.name) == (pod_id, name)), "")
 
-    def now(self) -> dict[str, PodNow]:
-        """Every pod with its containers, by uid, for who writes into their groups."""
+    def now(self) -> Mapping[str, PodNow]:
+        """Every pod with its containers, by uid, for who writes into their groups; another object after each change."""
+        if self._now is None:
+            self._now = self._pods_now()
+        return self._now
+
+    def _pods_now(self) -> dict[str, PodNow]:
         by_pod: dict[str, list[ContainerNow]] = {}
         for each in self._containers.values():
             by_pod.setdefault(each.pod_id, []).append(ContainerNow(each.id, each.name, each.base, each.runs))
@@ -159,18 +198,27 @@ class Board:
         return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods, facts.held)))
 
     def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
-        """What is to be changed about running containers. `now_s` is monotonic."""
+        """What is to be changed about running containers. `now_s` is monotonic.
+
+        One of which nothing was to be changed is looked at again when something it follows from is new.
+        """
         found = []
+        common = self._number_of(facts, pools)
         for known in self._containers.values():
             pod = self.pods.get(known.pod_id)
             if pod is None or not known.runs or known.retry_at_s > now_s:
+                continue
+            if known.right is not None and known.right.holds(common, pod, known):
                 continue
             wanted = (
                 self._given_back(known, pod, pools, facts) if facts.gives_back else _wanted(known, pod, pools, facts)
             )
             resources = _difference(known.limits, wanted)
             if resources != Resources():
+                known.right = None
                 found.append(Update(known.id, resources))
+            else:
+                known.right = _Right(common, pod, known.limits, known.base, known.is_latest)
         return found
 
     def pushed(self, updates: Iterable[Update], failed: Iterable[str], now_s: float) -> list[tuple[str, str]]:
@@ -220,6 +268,12 @@ class Board:
                     found[pod.id] = Problem(field=f"{pod.key}.{FIELD}.cpuset", message=message)
                     break
         return found
+
+    def _number_of(self, facts: InsideFacts, pools: SharedPools) -> int:
+        """Another number than before when what all containers have in common is new."""
+        if self._common is None or self._common[1] != facts or self._common[2] != pools:
+            self._common = (self._common[0] + 1 if self._common is not None else 0, facts, pools)
+        return self._common[0]
 
     def _node_pods(self) -> list[NodePod]:
         return [NodePod(each.uid, each.qos, _cpus_of(each), each.namespace, each.name) for each in self.pods.values()]
