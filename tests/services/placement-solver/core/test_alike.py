@@ -24,6 +24,13 @@ def members(draw: st.DrawFn) -> list[PodBuilder]:
             builder.tolerates("dedicated")
         if draw(st.booleans()):
             builder.label("app", "web").apart("zone", {"app": "web"})
+        wish = draw(st.sampled_from(["", "ignored", "broken", "exact"]))
+        if wish == "ignored":
+            builder.label(names.LABEL_RESERVATION_IGNORED, "true")
+        elif wish == "broken":
+            builder.annotation(names.ANNOTATION_RESERVATION_AFFINITY, "{")
+        elif wish == "exact":
+            builder.annotation(names.ANNOTATION_RESERVATION_EXACT, '{"resourceNames": ["cpu"]}')
         if draw(st.booleans()):
             builder.quota("team", non_preemptible=draw(st.booleans()))
         if draw(st.booleans()):

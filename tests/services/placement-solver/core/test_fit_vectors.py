@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.contracts import names
 from berth.contracts.kube import PodSpec
@@ -115,3 +118,24 @@ def test_the_verifier_counts_a_plans_own_pods() -> None:
 
 def claim(name: str, amounts: Amounts) -> Claim:
     return Claim(name=("default", name), uid=name, node="n", amounts=amounts)
+
+
+RESOURCES = (names.CPU, names.MEMORY, "example.com/x", names.NVIDIA_GPU)
+requests = st.dictionaries(st.sampled_from(RESOURCES), st.integers(-1, 3))
+
+
+@given(
+    allocatable=st.dictionaries(st.sampled_from([*RESOURCES, names.PODS]), st.integers(0, 8)),
+    there=st.lists(requests, max_size=2),
+    coming=st.lists(requests, min_size=1, max_size=4),
+)
+def test_pods_that_fit_together_fit_one_after_the_other(
+    allocatable: Amounts, there: list[Amounts], coming: list[Amounts]
+) -> None:
+    """Whether all are looked at together first makes no difference."""
+    node = Node(name="n", uid="u", version=1, allocatable={names.PODS: 5, **allocatable})
+    held = [claim(f"there-{index}", amounts) for index, amounts in enumerate(there)]
+    check = NodeCheck(Place(node), held, [claim(f"p{index}", amounts) for index, amounts in enumerate(coming)])
+    problems = check.problems()
+    with patch.object(NodeCheck, "_fit_together", lambda *_: False):
+        assert check.problems() == problems

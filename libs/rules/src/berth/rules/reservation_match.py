@@ -57,11 +57,16 @@ class ReservationRequest(NamedTuple):
 
 def reservation_request_of(pod: Pod) -> ReservationRequest | None:
     """What the pod says about reservations; None when it must not be booked on any (reservation-ignored)."""
-    template = pod.template
-    identity = PodIdentity(
-        namespace=pod.namespace, name=pod.name, uid=pod.uid, labels=template.labels, owners=tuple(pod.owners)
-    )
-    return request_of(identity, template.annotations, template.requests)
+    return request_of(_identity_of(pod), pod.template.annotations, pod.template.requests)
+
+
+def alike_request_of(pod: Pod, like: ReservationRequest | None) -> ReservationRequest | None:
+    """`reservation_request_of` for a pod with the template of one for which that said `like`."""
+    return None if like is None else like._replace(identity=_identity_of(pod))
+
+
+def _identity_of(pod: Pod) -> PodIdentity:
+    return PodIdentity(pod.namespace, pod.name, pod.uid, pod.template.labels, tuple(pod.owners))
 
 
 def request_of(

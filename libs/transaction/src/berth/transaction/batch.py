@@ -62,7 +62,8 @@ def plan_batch(
         key = subjects.decision_key(epoch, decision.namespace, decision.name)
         text = texts.get((decision.namespace, decision.name)) or encode(decision)
         writes.append(Write(key, text, view.expected(key)))
-        accounts.update(dict.fromkeys(decision.accounts))
+        for account in decision.accounts:
+            accounts[account] = None
     for namespace, name in tidy:
         key = subjects.decision_key(epoch, namespace, name)
         writes.append(Write(key, None, view.expected(key)))
@@ -107,7 +108,7 @@ def stages(
     size = 0
     for decision in decisions:
         text = texts.get((decision.namespace, decision.name)) or encode(decision)
-        more = sum(1 for account in set(decision.accounts) if account not in accounts)
+        more = len(set(decision.accounts) - accounts)
         grown_size = size + len(text) + 256 * (1 + len(decision.accounts))
         if run and (len(run) + 1 + len(accounts) + more + 1 > messages_max or grown_size > BATCH_BYTES_MAX):
             result.append(run)

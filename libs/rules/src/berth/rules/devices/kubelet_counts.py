@@ -42,6 +42,8 @@ def counts_shown(allocatable: Mapping[str, int]) -> frozenset[str]:
 
 def asks_count_alone(amounts: Mapping[str, int]) -> bool:
     """Whether a request takes of devices nothing but whole cards by a vendor's count."""
+    if _DEVICES.isdisjoint(amounts):
+        return False
     asked = {name for name in _DEVICES & amounts.keys() if amounts[name] > 0}
     return bool(asked) and asked <= WHOLE_CARDS
 
@@ -61,6 +63,8 @@ def shown_at_zero(amounts: Mapping[str, int], allocatable: Mapping[str, int]) ->
 
     What the node does not name at all kubelet does not look at.
     """
+    if _DEVICES.isdisjoint(amounts):
+        return ""
     zeros = [name for name, amount in amounts.items() if amount > 0 and allocatable.get(name, 1) <= 0]
     return min((name for name in zeros if name in _DEVICES), default="")
 

@@ -111,18 +111,24 @@ class Search:
             score=ground.score,
             fewest_first=True,
         )
-        above = self._above(level)
-        found = [(int(each), above + self._least(level, int(each))) for each in ordered]
+        found = zip(ordered.tolist(), self._least(level, ordered), strict=True)
         return sorted(found, key=lambda each: each[1])
 
-    def _least(self, level: int, domain: int) -> int:
-        """What all pods within a domain cost at least below it: the largest domains of each layer, of any parent."""
-        cost = 0
+    def _least(self, level: int, domains: npt.NDArray[np.int64]) -> list[int]:
+        """What all pods within each of the domains cost at least: the largest domains of each layer below, of any
+        parent. Those that have as many below are looked at together."""
+        costs = [self._above(level)] * domains.size
         for below in range(level + 1, self._tree.depth + 1):
-            slots = np.sort(self._ground.slots[below][self._tree.span(level, domain, below)])[::-1]
-            number = int(np.searchsorted(np.cumsum(slots), self._pods)) + 1
-            cost += self._weights[below] * min(number, slots.size)
-        return int(cost)
+            starts, ends = self._tree.spans(level, domains, below)
+            sizes = ends - starts
+            for size in np.unique(sizes).tolist():
+                alike = np.flatnonzero(sizes == size)
+                slots = self._ground.slots[below][starts[alike, None] + np.arange(size)]
+                reach = np.cumsum(np.sort(slots, axis=1)[:, ::-1], axis=1)
+                numbers = np.minimum(np.count_nonzero(reach < self._pods, axis=1) + 1, size)
+                for at, number in zip(alike.tolist(), numbers.tolist(), strict=True):
+                    costs[at] += self._weights[below] * number
+        return costs
 
     def _within(self, level: int, domain: int) -> int:
         """The least cost of all pods within one domain, that of the domain and those above it included."""

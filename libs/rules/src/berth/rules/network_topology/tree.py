@@ -74,6 +74,13 @@ class Tree:
             start, end = int(self._first[each][start]), int(self._first[each][end])
         return slice(start, end)
 
+    def spans(self, level: int, domains: Ints, below: int) -> tuple[Ints, Ints]:
+        """Where `span` begins and ends for each of these domains."""
+        starts, ends = domains, domains + 1
+        for each in range(level, below):
+            starts, ends = self._first[each][starts], self._first[each][ends]
+        return starts, ends
+
     def ancestors(self, level: int, domains: Ints) -> Iterable[Ints]:
         """Of these domains of a level their parents, then the parents of those, up to the top."""
         for each in range(level, 0, -1):

@@ -27,7 +27,7 @@ from berth.placement_solver.core.reasons import refusals_of
 from berth.placement_solver.core.surcharges import refusals_in
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
-from berth.rules.reservation_match import reservation_request_of
+from berth.rules.reservation_match import alike_request_of, reservation_request_of
 from berth.transaction.claims import Name
 
 
@@ -165,9 +165,8 @@ class Batches:
         template, obj = waiting.template, waiting.object
         if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
             self._count(waiting, before.cls)
-            return before._replace(
-                name=waiting.name, object=obj, wish=reservation_request_of(obj), seen_ms=waiting.seen_ms
-            )
+            wish = alike_request_of(obj, before.wish)
+            return before._replace(name=waiting.name, object=obj, wish=wish, seen_ms=waiting.seen_ms)
         cls = self._classes.of(template, list(obj.problems))
         compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):
@@ -208,11 +207,12 @@ def _are_alike(pod: Pod, other: Pod | Reservation) -> bool:
 
     Volumes that are made for a pod bear its name.
     """
-    spec, others = spec_of(pod), spec_of(other)
     return (
         isinstance(other, Pod)
         and not pod.template.volumes
-        and spec._replace(name=others.name, uid=others.uid) == others
+        and pod.namespace == other.namespace
+        and pod.template == other.template
+        and pod.owners == other.owners
         and pod.problems == other.problems
         and pod.deleting == other.deleting
     )

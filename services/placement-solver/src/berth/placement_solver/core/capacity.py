@@ -152,7 +152,8 @@ class Capacity:
             self._take_grants(row, claim.amounts, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        self._block(row, claim.unreadable, sign)
+        if claim.unreadable:
+            self._block(row, claim.unreadable, sign)
         if claim.by_kubelet:
             self.nodes.counts.know(row, claim.amounts, sign)
         if claim.quota:

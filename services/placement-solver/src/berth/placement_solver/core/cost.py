@@ -94,7 +94,12 @@ class Costs:
         """Whether the cost of this row is finite; the costs themselves stay as they are."""
         nodes = self._nodes
         self._keep_suitable(cls, len(nodes))
-        return bool(cls.suitable[row]) and all(each.admits(query, row) for each, query in cls.by_capacity)
+        if not cls.suitable[row]:
+            return False
+        for each, query in cls.by_capacity:  # noqa: SIM110 - hot
+            if not each.admits(query, row):
+                return False
+        return True
 
     def suitable(self, cls: PodClass) -> Mask:
         """The rows that suit the class by what the nodes are, whatever is free there."""

@@ -48,6 +48,7 @@ def decisions_of(
     decisions = []
     unasked: dict[str, list[str]] = {}
     written: dict[tuple[object, ...], dict[str, str]] = {}
+    uids: dict[str, str] = {}
     for placement in placements:
         charged = accounts_of(placement, quotas)
         revisions.update(charged)
@@ -64,6 +65,9 @@ def decisions_of(
             if is_plain:
                 written[alike] = annotations
         namespace, name = candidate.name
+        node_uid = uids.get(claim.node)
+        if node_uid is None:
+            node_uid = uids[claim.node] = _node_uid(nodes, claim.node)
         decisions.append(
             Decision(
                 plan=plan,
@@ -88,7 +92,7 @@ def decisions_of(
                 seen_ms=candidate.seen_ms,
                 decided_ms=basis.now_ms,
                 trace=traces.get(claim.uid, ""),
-                node_uid=_node_uid(nodes, claim.node),
+                node_uid=node_uid,
                 before=list(claim.before),
                 unasked=list(unasked[profile.scheduler_name]),
                 bind_timeout_s=_bind_timeout_s(profile) if claim.before else None,

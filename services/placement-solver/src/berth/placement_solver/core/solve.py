@@ -433,7 +433,7 @@ class Solver:
             }
             for placement in mine:
                 gang_ref = in_domain.get(id(gathered.get(placement.candidate.name)), sizes)
-                placements.append(placement._replace(gang=gang_ref))
+                placements.append(Placement(placement.candidate, placement.claim, placement.reservation, gang_ref))
             refusals.extend(failed)
             return
         trial.undo(start)
@@ -543,7 +543,10 @@ def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None
 
 
 def _admitted(asked: Iterable[Asked], target: Target) -> bool:
-    return all(constraint.filter(query, target) is None for constraint, query in asked)
+    for constraint, query in asked:  # noqa: SIM110 - hot
+        if constraint.filter(query, target) is not None:
+            return False
+    return True
 
 
 def _chosen(choices: Iterable[Chosen], target: Target) -> tuple[Grant, ...] | Rejection:

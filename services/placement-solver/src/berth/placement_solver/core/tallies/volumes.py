@@ -85,8 +85,8 @@ class VolumesTally:
                 del self._held[holder]
                 self._index(holder, held, -1)
             return
-        unseen = self._unseen.get(claim.name, {})
         if sign < 0:
+            unseen = self._unseen.get(claim.name, {})
             if unseen.pop(holder, None) is not None and not unseen:
                 del self._unseen[claim.name]
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import GangConfig, gang_of_pod_group
@@ -11,14 +11,20 @@ from berth.rules.gang_permit import GangMembers, permit
 from berth.transaction.claims import Claim, Name
 
 
-def gang_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
-    """Gangs of the plan's pods and Reservations that would begin with too few members."""
-    arriving: dict[str, set[Name]] = {}
+def by_gang(claims: Sequence[Claim], view: View) -> dict[str, list[Claim]]:
+    """The claims of members of gangs, by the id of the gang."""
+    found: dict[str, list[Claim]] = {}
     for claim in claims:
         seen = view.book.seen(claim.name)
         gang_id = gang_id_of(seen) if seen is not None else ""
         if gang_id:
-            arriving.setdefault(gang_id, set()).add(claim.name)
+            found.setdefault(gang_id, []).append(claim)
+    return found
+
+
+def gang_problems(members: Mapping[str, Sequence[Claim]], view: View) -> Iterator[str]:
+    """Gangs of the plan's pods and Reservations that would begin with too few members; those as `by_gang` has them."""
+    arriving = {gang_id: {claim.name for claim in claims} for gang_id, claims in members.items()}
     judged: set[str] = set()
     for gang_id in arriving:
         config = settings_of(gang_id, view)

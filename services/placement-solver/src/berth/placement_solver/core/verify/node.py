@@ -8,7 +8,7 @@ take anything of what is short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from berth.contracts import names
@@ -84,6 +84,8 @@ class NodeCheck:
         there = [claim for claim in self._held if not claim.is_reservation]
         wanted = {(name,) for claim in arriving for name in claim.amounts}
         requested = {name: amount for (name,), amount in _sum(there, self._plain, wanted).items()}
+        if self._fit_together(arriving, len(there), requested):
+            return
         for before, claim in enumerate(arriving):
             left_out = self._left_out(claim)
             amounts = claim.amounts
@@ -97,6 +99,22 @@ class NodeCheck:
             reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
             yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
             add_into(requested, claim.amounts)
+
+    def _fit_together(self, arriving: Sequence[Claim], pod_count: int, requested: Mapping[str, int]) -> bool:
+        """Whether there is enough of all that anybody asks for when all have come, so that each fits in its turn.
+
+        Nobody is asked what his profile leaves to others: where it says no, each is looked at.
+        """
+        allocatable = self._node.allocatable
+        if pod_count + len(arriving) > allocatable.get(names.PODS, 0):
+            return False
+        wanted: dict[str, int] = {}
+        for claim in arriving:
+            for name, amount in claim.amounts.items():
+                if amount < 0:
+                    return False
+                wanted[name] = wanted.get(name, 0) + amount
+        return all(requested.get(name, 0) + amount <= allocatable.get(name, 0) for name, amount in wanted.items())
 
     def _overdrawn(self, totals: Sums) -> Iterator[str]:
         """What pods take of each thing that is granted; it is governed by what it reports."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from berth.contracts import names
 from berth.contracts.state import Pod
-from berth.placement_solver.core.verify.gangs import gang_problems
+from berth.placement_solver.core.verify.gangs import by_gang, gang_problems
 from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
 from berth.placement_solver.core.verify.growths import growth_problems
 from berth.placement_solver.core.verify.hand_overs import hand_over_problems, is_handed_over
@@ -203,21 +203,24 @@ class Verifier:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
             is_handed = hands_over or is_handed_over(claim, self._cluster)
-            texts = object_problems(claim, self._cluster, before, is_handed_over=is_handed)
-            problems += [f"{_name(claim)}: {text}" for text in texts]
+            texts = [
+                *object_problems(claim, self._cluster, before, is_handed_over=is_handed),
+                *turn_problems(claim, self._cluster, nominates=nominates),
+            ]
+            if texts:
+                problems += [f"{_name(claim)}: {text}" for text in texts]
             before = claim
-            texts = turn_problems(claim, self._cluster, nominates=nominates)
-            problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)
         uids_gone = {each.uid for each in gone}
         for node, arriving in by_node.items():
             problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, uids_gone, nominated)]
         problems += self._quota_problems(claims, nominated, freed)
         problems += tree_problems(claims, self._cluster)
-        problems += gang_problems(claims, self._cluster)
+        members = by_gang(claims, self._cluster)
+        problems += gang_problems(members, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
-        problems += network_problems(claims, self._cluster)
+        problems += network_problems(members, self._cluster)
         problems += volume_problems(claims, self._cluster, gone)
         problems += self._load.problems(claims, nominated, self._cluster)
         return problems[:PROBLEMS_MAX]

@@ -5,33 +5,25 @@ and those that a plan adds; and a plan that begins a gang has the multiples that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import GangConfig
-from berth.rules.gang_member import gang_id_of
 from berth.rules.network_topology.spec import MUST, GatherSpec
 from berth.transaction.claims import Claim, Name
 
 NODES: Final = "NodeTopologyLayer"
 
 
-def network_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
-    """What speaks against a plan that makes these claims."""
+def network_problems(members: Mapping[str, Sequence[Claim]], view: View) -> Iterator[str]:
+    """What speaks against a plan that makes these claims of members of gangs, by the id of the gang."""
     jobs: dict[tuple[str, GatherSpec], list[Claim]] = {}
-    known: dict[str, GangConfig | None] = {}
-    for claim in claims:
-        seen = view.book.seen(claim.name)
-        gang_id = gang_id_of(seen) if seen is not None else ""
-        if not gang_id:
-            continue
-        if gang_id not in known:
-            known[gang_id] = settings_of(gang_id, view)
-        config = known[gang_id]
+    for gang_id, claims in members.items():
+        config = settings_of(gang_id, view)
         if config is not None and config.network is not None:
-            jobs.setdefault((_group_of(config), config.network), []).append(claim)
+            jobs.setdefault((_group_of(config), config.network), []).extend(claims)
     for (group, asked), arriving in jobs.items():
         layers = view.network.message
         if asked.problem is not None or layers is None or not layers.digest:

@@ -34,15 +34,19 @@ def spread_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -> 
     """What speaks against a plan that makes these claims, in this order."""
     counted: dict[bytes, SpreadCounts | None] = {}
     keys: dict[str, bytes] = {}
+    without_defaults: set[str] = set()  # schedulers
     for claim in claims:
         seen = view.book.seen(claim.name)
-        profile = view.profile_of(seen.template.scheduler) if seen is not None else None
-        if seen is None or profile is None or PLUGIN not in profile.constraints:
+        if seen is None or (not seen.template.topology_spread and seen.template.scheduler in without_defaults):
+            continue
+        profile = view.profile_of(seen.template.scheduler)
+        if PLUGIN not in profile.constraints:
             continue
         template, defaults, fellows = seen.template, NO_DEFAULTS, None
         if not template.topology_spread:
             defaults = profile.args_of(PLUGIN, PodTopologySpreadArgs).defaults
             if not any(each.when_unsatisfiable == HARD for each in defaults.constraints):
+                without_defaults.add(template.scheduler)
                 continue
             if not view.selecting_is_complete:
                 yield f"{'/'.join(claim.name)}: who is spread with it is not known yet"
