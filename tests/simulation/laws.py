@@ -18,6 +18,7 @@ ENOUGH: Final = 200
 LAWS: Final = {
     **{name: promise.title for name, promise in PROMISES.items()},
     "I14": "no plan is rejected by the verifier",
+    "I38": "what nothing wants any more is as it was found",
     "L1": "all settles",
     "L2": "nobody waits for nothing",
     "epochs": "no epoch is raised for nothing",

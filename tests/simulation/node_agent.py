@@ -23,6 +23,7 @@ from berth.contracts.codec import decode
 from berth.contracts.metrics import NodeMetrics
 from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.subjects import named_key
+from berth.invariants import Counts
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, qos_dir
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent
@@ -190,8 +191,6 @@ def unsettled(harness: Harness) -> Iterator[str]:
     held_us, wanted_us = machine.quota_us(), _wanted_us(harness, machine)
     if (held_us is None) != (wanted_us is None) or abs((held_us or 0) - (wanted_us or 0)) > CLOSE_US:
         yield f"best-effort pods of {NODE} are held to {held_us} us, not to {wanted_us}"
-    if wanted_us is None and not machine.is_as_found():
-        yield f"the best-effort group of {NODE} is not as it was found, though nothing is to hold it"
     stream = harness.nats.streams.get(f"KV_{buckets.METRICS}")
     subject = f"$KV.{buckets.METRICS}.{named_key('node', NODE)}"
     told = [each for each in stream.messages.values() if each.subject == subject] if stream is not None else []
@@ -199,6 +198,16 @@ def unsettled(harness: Harness) -> Iterator[str]:
         yield f"the agent of {NODE} has not told its figures"
     elif decode(told[-1].data, NodeMetrics).problems:
         yield f"the agent of {NODE} tells of {decode(told[-1].data, NodeMetrics).problems}"
+
+
+def left_behind(harness: Harness, counts: Counts) -> Iterator[str]:
+    """What is not as it was found, though nothing is to hold it (I38)."""
+    machine = harness.machine
+    if machine is None or _wanted_us(harness, machine) is not None:
+        return
+    counts.judged("I38")
+    if not machine.is_as_found():
+        yield f"the best-effort group of {NODE} is not as it was found, though nothing is to hold it"
 
 
 def _wanted_us(harness: Harness, machine: Machine) -> int | None:

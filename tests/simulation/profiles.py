@@ -67,7 +67,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "taken over",
         "windows",
     ),
-    "lending": ("lent",),
+    "lending": ("lent", "let go"),
     "admission": ("profiled",),
     "pressure": ("pressed",),
     "yarn": ("divided", "yarn away"),

@@ -46,6 +46,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "eras unread": (1, "L1 I1 I6 I8"),
     "R15": (0, "I1 I12 L1"),
     "held once": (0, "L1"),
+    "left behind": (0, "I38"),
     "grown blindly": (0, "I10b"),
     "growth unclaimed": (1, "I10b"),
     "growth named first": (0, "I30c"),

@@ -198,9 +198,9 @@ def _quota(name: str, parent: str, least: dict[str, str], most: dict[str, str]) 
     }
 
 
-def strategy_manifest(*, enable: bool, percent: int) -> Json:
+def strategy_manifest(*, enable: bool, percent: int, policy: str = "cfsQuota") -> Json:
     """The ConfigMap that says what best-effort pods may use of a node."""
-    strategy = {"enable": enable, "cpuSuppressThresholdPercent": percent, "cpuSuppressPolicy": "cfsQuota"}
+    strategy = {"enable": enable, "cpuSuppressThresholdPercent": percent, "cpuSuppressPolicy": policy}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -113,6 +113,7 @@ PLANTED: Final[dict[str, Bug]] = {
     "held once": Bug(
         "a node agent takes what it wrote for what holds the group", agent.held_once, run_profiles.GROUPS_MADE_ANEW
     ),
+    "left behind": Bug("a node agent leaves what nothing wants any more", agent.left_behind, run_profiles.LET_GO),
     "ack first": Bug(
         "a message is acknowledged before its effect", writer.acked_before_effect, run_profiles.API_TROUBLE
     ),

@@ -494,6 +494,16 @@ GROUPS_MADE_ANEW: Final = replace(
     faults=every(20.0, trouble.group_made_anew),
 )
 """A node whose best-effort group kubelet makes again, while a strategy is in force."""
+LET_GO: Final = replace(
+    GROUPS_MADE_ANEW,
+    size=Size(nodes=1, singles=4),
+    actions=users.strategy_withdrawn,
+    faults=every(3.0, trouble.killed("node-qos-enforcer"), trouble.nothing),
+    end_s=40.0,
+    whole_s=45.0,
+    settle_s=45.0,
+)
+"""A strategy comes and goes, while the agent that carries it out is killed."""
 CHANGING_NODES: Final = replace(
     SHORT,
     size=Size(nodes=4, singles=260, strangers=7),

@@ -270,3 +270,12 @@ def strategy(rng: random.Random, size: Size) -> list[Timed]:
     """Best-effort pods are held from the beginning, under a threshold that stays."""
     held = strategy_manifest(enable=True, percent=rng.randrange(40, 90))
     return [Timed(1.0, Put(held)), *crowd(rng, size)]
+
+
+def strategy_withdrawn(rng: random.Random, size: Size) -> list[Timed]:
+    """Best-effort pods are held, let go, held again; at the end nothing is to hold them."""
+    done = crowd(rng, size)
+    for number in range(4):
+        made = strategy_manifest(enable=number % 2 == 0, percent=rng.randrange(40, 90), policy="cpuset")
+        done.append(Timed(1.0 + number * (size.end_s - 10.0) / 3, Put(made)))
+    return sorted(done, key=lambda timed: timed.at_s)

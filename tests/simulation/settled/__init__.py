@@ -29,7 +29,12 @@ def unsettled(harness: Harness, counts: Counts | None = None) -> list[str]:
     """
     counts = counts or Counts()
     not_over, not_so = _not_over(harness, counts), _not_so(harness, counts)
-    return [*_promised("L1 settles", not_over), *_promised("I8 rebuilt-equals", not_so)]
+    left = node_agent.left_behind(harness, counts)
+    return [
+        *_promised("L1 settles", not_over),
+        *_promised("I8 rebuilt-equals", not_so),
+        *_promised("I38 undone-exactly", left),
+    ]
 
 
 def _not_over(harness: Harness, counts: Counts) -> Iterator[str]:
