@@ -324,6 +324,7 @@ async def test_gpus_of_the_library_are_reported_and_isolation_only_where_it_work
         await until(lambda: shown.report and not shown.report.devices[0].healthy, "it falls ill", agent)
         assert shown.report is not None
         assert shown.report.devices[0].reason == "Xid79"
+        await until(lambda: shown.runtime is not None, "its word on isolation", agent)
         assert shown.runtime is not None
         assert (shown.runtime.isolation, "libvgpu.so is not there" in shown.runtime.reason) == ("", True)
         library.parent.mkdir(parents=True)
