@@ -244,6 +244,16 @@ def test_cards_of_a_model_that_many_are_bound_to_are_dear(run: Any) -> None:
     assert dear > other
 
 
+def test_a_whole_card_that_is_called_a_share_is_a_card(run: Any) -> None:
+    prices, _ = keeping(run, 33, 100)
+    question = prices.question()
+    assert question is not None
+    assert max(question.share) < 100
+    answer = solve(question)
+    assert answer is not None
+    assert answer.shares[33] == pytest.approx(1 / 3, abs=1e-4)
+
+
 def test_the_same_is_not_asked_twice_and_another_mix_is(run: Any) -> None:
     prices, (third, most) = keeping(run, 33, 80)
     assert prices.question() is not None

@@ -15,12 +15,14 @@ import numpy as np
 from berth.contracts import names
 from berth.contracts.state import Node
 from berth.placement_solver.core.nodes import CPU
+from berth.placement_solver.core.prices.table import WHOLE
 from berth.placement_solver.core.prices.workload import Workload
 from berth.placement_solver.core.seams import Mask, RowArray
 
 if TYPE_CHECKING:
     from berth.placement_solver.core.classes import PodClass
     from berth.placement_solver.core.nodes import Nodes
+    from berth.placement_solver.core.price import Price
 
 CLASSES: Final = 128
 """The most frequent ones, by the GPUs that they ask for."""
@@ -64,12 +66,17 @@ def price_problem(workload: Workload, nodes: Nodes, suitable: Callable[[PodClass
     return PriceProblem(
         pods=[part * scale for _, part, _ in listed],
         cores=[cls.requests.get(names.CPU, 0) / 1000.0 for cls in chosen],
-        share=[price.share for price in prices],
-        whole=[0.0 if price.share else price.gpus for price in prices],
+        share=[_share(price) for price in prices],
+        whole=[0.0 if _share(price) else price.gpus for price in prices],
         cards=cards,
         cores_of_nodes=cores,
         suits=[_suits(suitable(cls)[rows], kind_of, len(cards)) for cls in chosen],
     )
+
+
+def _share(price: Price) -> int:
+    """Percent of one card; a whole card is no share, whatever it is called."""
+    return price.share if price.share < WHOLE else 0
 
 
 def _kinds(nodes: Nodes, rows: RowArray) -> tuple[RowArray, list[float], list[float]]:

@@ -19,16 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.placement_solver.core.prices.problem import CLASSES, KINDS, PriceProblem
+from berth.placement_solver.core.prices.table import WHOLE
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 SHORT: Final = 3.0
-WHOLE: Final = 100
+TINY: Final = 1e-6
 
 
 class Duals(NamedTuple):
-    """`shares[s]` of a share of s percent, 0 to 100, as a part of the dearest card; `cards` of each kind of nodes, in
-    cards' worth of the workload."""
+    """`shares[s]` of a share of s percent, 0 to 99, as a part of a card that is cut at its best, all 0 where cards for
+    shares are not short; `cards` of each kind of nodes, in cards' worth of the workload."""
 
     shares: list[float]
     cards: list[float]
@@ -76,10 +77,18 @@ def solve(asked: PriceProblem) -> Duals | None:
     if program.problem.status != cp.OPTIMAL:
         return None
     shares, cards = np.abs(program.by_size.dual_value), np.abs(program.by_kind.dual_value)[:kinds]
-    dearest = float(cards.max())
-    if dearest <= 0.0:
-        return None
-    return Duals((shares / dearest).clip(0.0, 1.0).round(6).tolist(), cards.round(6).tolist())
+    # Not by the price of some kind of cards: those that are scarce are dear for other reasons than their shares.
+    shares = (shares / max(_best_cut(shares), TINY)).clip(0.0, 1.0)
+    return Duals(shares.round(6).tolist(), cards.round(6).tolist())
+
+
+def _best_cut(shares: Floats) -> float:
+    """The most that shares of one card are worth together."""
+    best = np.zeros(WHOLE + 1)
+    for free in range(1, WHOLE + 1):
+        sizes = np.arange(1, min(free, WHOLE - 1) + 1)
+        best[free] = max(best[free - 1], (shares[sizes] + best[free - sizes]).max())
+    return float(best[WHOLE])
 
 
 def _padded(values: npt.ArrayLike, size: int) -> Floats:
