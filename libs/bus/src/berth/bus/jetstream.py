@@ -155,7 +155,9 @@ async def subjects(link: Link, stream: str, pattern: str) -> list[str]:
 async def newest(link: Link, bucket: str, key: str) -> Stored | None:
     """What is stored of a key, from the leader; None: nothing."""
     raw = await newest_message(link, bucket, key)
-    return None if raw is None else Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)))
+    if raw is None:
+        return None
+    return Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)), nanoseconds(raw.time) if raw.time else 0)
 
 
 async def newest_message(link: Link, bucket: str, key: str) -> RawMessage | None:

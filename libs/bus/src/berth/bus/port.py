@@ -160,6 +160,8 @@ class Stored(NamedTuple):
     sequence: int
     value: bytes
     deleted: bool
+    time_ns: int = 0
+    """When it was stored, by the server's clock; 0: that is not known."""
 
 
 class LedgerPort(Protocol):
