@@ -18,6 +18,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
+from berth.contracts.what_if import WhatIfQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
@@ -32,6 +33,8 @@ from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.views import ViewSink
+from berth.placement_solver.what_if.asking import WhatIf
+from berth.placement_solver.what_if.running import Limits
 from berth.placement_solver.why import answer
 from berth.runtime import Context, serve_status
 
@@ -79,7 +82,9 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     _follow(ctx, cluster, rounds, members)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(ctx, cluster, rounds)
+    limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
+    what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
+    await _answer(ctx, cluster, rounds, what_if)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
@@ -220,7 +225,7 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
+async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf) -> None:
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
@@ -229,6 +234,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
 
     async def gang(payload: bytes) -> bytes:
         return encode(gangs_seen(cluster, decode(payload, GangQuestion)))
+
+    async def supposed(payload: bytes) -> bytes:
+        return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
 
     def facts() -> dict[str, str | int | float]:
         return {
@@ -246,4 +254,5 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "reports_refused": cluster.loads.reports.refused,
         }
 
-    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node, "gang": gang})
+    others = {"why": why, "node": node, "gang": gang, "whatif": supposed}
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)
