@@ -27,7 +27,7 @@ from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
-from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
 from berth.placement_solver.readiness import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
@@ -89,6 +89,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
     )
+    ctx.spawn(explain_for_ever(ctx, rounds), name="explain")
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
         await rounds_for_ever(ctx, rounds)
@@ -227,7 +228,9 @@ def _told(problems: Sequence[Problem]) -> str:
 
 async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf) -> None:
     async def why(payload: bytes) -> bytes:
-        return encode(answer(cluster, decode(payload, WhyQuestion)))
+        question = decode(payload, WhyQuestion)
+        await rounds.explaining.tell_of((question.namespace, question.name))
+        return encode(answer(cluster, question))
 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))
