@@ -117,6 +117,11 @@ class Follower:
             unhook()
             await self._detach()
 
+    @property
+    def created(self) -> str:
+        """See `berth.bus.port.FollowerPort`."""
+        return self._history.created
+
     def witness(self, sequence: int, subject: str, data: bytes, *, era: str = "", time_ns: int = 0) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
         self._history.witness(sequence, subject, data, era=era, time_ns=time_ns)

@@ -46,6 +46,7 @@ class KeyFollower:
         self.ready = asyncio.Event()
         self.attached = asyncio.Event()
         self.sequence = 0
+        self.created = ""
         self.bucket = bucket
         self._link = link
         self._sink = sink

@@ -74,6 +74,11 @@ class FollowerPort(Protocol):
     sequence: int
     """Stream sequence of the last entry applied; 0 before the first and after a reset."""
 
+    @property
+    def created(self) -> str:
+        """When the stream that is read was made, by its server; empty while that is not known."""
+        ...
+
     async def run(self) -> None:
         """Follow until cancelled."""
         ...
