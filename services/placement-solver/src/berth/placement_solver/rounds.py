@@ -84,7 +84,9 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._pricing = Pricing(cluster.prices, optimiser, self.changed.set) if optimiser else None
+        self._pricing = (
+            Pricing(cluster.prices, optimiser, self.changed.set, lambda: cluster.now_ms) if optimiser else None
+        )
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
@@ -365,7 +367,12 @@ class Rounds:
         """Commit the decisions of a solution; those of a proposal with victims as nominations."""
         cluster = self.cluster
         book = cluster.book
-        basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, cluster.now_ms)
+        basis = Basis(
+            book.complete["pods"].version,
+            book.complete["reservations"].version,
+            cluster.now_ms,
+            cluster.prices.version,
+        )
         traces = {
             waiting.object.uid: waiting.trace
             for placement in solution.placements

@@ -17,6 +17,7 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
+from berth.contracts.prices import PricesQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
@@ -27,6 +28,7 @@ from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.price_tables import PriceTables
 from berth.placement_solver.readiness import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
@@ -50,6 +52,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         is_configured=file is not None,
         class_rows_bytes_max=settings.class_rows_bytes_max,
         handed_off=frozenset(settings.hand_off),
+        prices_from=settings.prices_from,
     )
     verifier = Verifier(cluster)
     bus = ctx.bus
@@ -70,6 +73,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         optimiser_budget_s=settings.optimiser_budget_s,
         preempts=settings.preemption,
     )
+    prices = PriceTables(cluster, ctx.clock)
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     cluster.configuration.on_change = lambda: _tell_of_configuration(ctx, cluster)
     cluster.on_npu_templates = lambda: _tell_of_npu_templates(ctx, cluster)
@@ -77,12 +81,14 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
     _follow(ctx, cluster, rounds, members)
+    _follow_prices(ctx, prices)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(ctx, cluster, rounds)
+    await _answer(ctx, cluster, rounds, prices)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
+        prices,
     )
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
@@ -212,6 +218,19 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     follow_reports()
 
 
+def _follow_prices(ctx: Context[Settings], prices: PriceTables) -> None:
+    """The tables of all solvers, of which this one's is its own."""
+
+    def nothing() -> None:
+        pass
+
+    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning)
+    prices.bucket = ctx.bus.owned(
+        buckets.PRICE, keys="prices.*", sink=sink, on_reset=prices.again, on_conflict=prices.again
+    )
+    ctx.spawn(prices.bucket.ready(), name=f"read {buckets.PRICE}")
+
+
 def _told(problems: Sequence[Problem]) -> str:
     """The first of them, for people."""
     if not problems:
@@ -220,7 +239,7 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
+async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, prices: PriceTables) -> None:
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
@@ -229,6 +248,10 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
 
     async def gang(payload: bytes) -> bytes:
         return encode(gangs_seen(cluster, decode(payload, GangQuestion)))
+
+    async def asked_prices(payload: bytes) -> bytes:
+        decode(payload, PricesQuestion)
+        return encode(prices.answer())
 
     def facts() -> dict[str, str | int | float]:
         return {
@@ -244,6 +267,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "configurations_refused": cluster.configuration.broken,
             "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
+            "prices": cluster.prices.source,
+            "price_maker": cluster.prices.last.name,
         }
 
-    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node, "gang": gang})
+    others = {"why": why, "node": node, "gang": gang, "prices": asked_prices}
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)
