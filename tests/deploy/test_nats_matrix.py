@@ -42,6 +42,7 @@ READERS = {
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "slo-manager"},
+    buckets.PRICE: {"placement-solver"},
     buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }

@@ -54,6 +54,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "wear",
         "wear and loss",
     ),
+    "prices": ("priced", "priced and killed"),
     "reservations": (
         "bookings",
         "borrowed",

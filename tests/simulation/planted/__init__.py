@@ -28,6 +28,7 @@ from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pressure as pressure
+from tests.simulation.planted import in_prices as prices
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -330,6 +331,15 @@ PLANTED: Final[dict[str, Bug]] = {
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
+    "absurd prices": Bug(
+        "prices hold that make no sense, as the price maker says them", prices.absurd_are_taken, run_profiles.PRICED
+    ),
+    "prices lost": Bug(
+        "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
+    ),
+    "prices named anew": Bug(
+        "a version of prices is given out again", prices.versions_are_reused, run_profiles.PRICED_AND_KILLED
+    ),
     "told at once": Bug(
         "the status of a Reservation is written whenever it is another one",
         in_reservations.told_at_once,

@@ -301,6 +301,18 @@ QUOTAS_LOST: Final = replace(
     replicas=one_each,
     faults=every(18.0, trouble.emptied_without_quotas),
 )
+PRICED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=150),
+    replicas=two_solvers,
+    faults=every(5.0, trouble.prices_lost, trouble.prices_late, trouble.nothing),
+    environ={SOLVER: {"BERTH_PRICES_FROM": "8"}},
+    constants={"tests.simulation.optimiser.NONSENSE": 0.4},
+)
+"""The price maker is slow, killed, and lies; its tables are lost, late and full."""
+PRICED_AND_KILLED: Final = replace(
+    PRICED, faults=every(6.0, trouble.prices_lost, trouble.prices_late, trouble.killed(SOLVER))
+)
 STATE_REMADE: Final = replace(SHORT, faults=every(5.0, trouble.state_remade))
 LED_ANEW: Final = replace(SHORT, faults=every(8.0, trouble.led_anew))
 LOWERED: Final = replace(

@@ -151,6 +151,19 @@ def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bucket remade", "berth_state")]
 
 
+def prices_lost(rng: random.Random, at_s: float) -> list[Fault]:
+    """PRICE is lost, made again, or loses its newest writes."""
+    kind = rng.choice(("bucket lost", "bucket remade", "tail lost", "led anew"))
+    return [Fault(at_s, kind, "berth_price", rng.choice((1, 3)) if kind in ("tail lost", "led anew") else 0.0)]
+
+
+def prices_late(rng: random.Random, at_s: float) -> list[Fault]:
+    """PRICE takes nothing for a while, or is read late."""
+    if rng.random() < 0.5:
+        return [Fault(at_s, "bucket full", "berth_price", for_s=rng.uniform(2.0, 9.0))]
+    return [Fault(at_s, "late view", f"{SOLVER}:berth_price", 3.0, rng.uniform(1.0, 6.0))]
+
+
 def ledger_remade(rng: random.Random, at_s: float) -> list[Fault]:
     """LEDGER is deleted and made again while everybody goes on."""
     return [Fault(at_s, "bucket remade", "berth_ledger")]

@@ -90,7 +90,9 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._pricing = Pricing(cluster.prices, optimiser, self.changed.set) if optimiser else None
+        self._pricing = (
+            Pricing(cluster.prices, optimiser, self.changed.set, lambda: cluster.now_ms) if optimiser else None
+        )
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins

@@ -48,6 +48,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         bool,
         Meta(description="whether each plan says in the ledger what it was made from, so that it can be made again"),
     ] = True
+    prices_from: Annotated[
+        int,
+        Meta(ge=1, description="how many pods with GPUs have to have come before the price maker is asked"),
+    ] = 1500
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

@@ -17,6 +17,7 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
+from berth.contracts.prices import PricesQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.contracts.round import Ground
 from berth.contracts.what_if import WhatIfQuestion
@@ -30,6 +31,7 @@ from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.origins import Origins
 from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
+from berth.placement_solver.price_tables import PriceTables
 from berth.placement_solver.reading import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
@@ -55,6 +57,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         is_configured=file is not None,
         class_rows_bytes_max=settings.class_rows_bytes_max,
         handed_off=frozenset(settings.hand_off),
+        prices_from=settings.prices_from,
     )
     verifier = Verifier(cluster)
     bus = ctx.bus
@@ -76,6 +79,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         preempts=settings.preemption,
         origins=Origins(cluster, ctx.clock, _ground(settings)) if settings.tell_origins else None,
     )
+    prices = PriceTables(cluster, ctx.clock)
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     cluster.configuration.on_change = lambda: _tell_of_configuration(ctx, cluster)
     cluster.on_npu_templates = lambda: _tell_of_npu_templates(ctx, cluster)
@@ -83,14 +87,16 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
     _follow(ctx, cluster, rounds, members)
+    _follow_prices(ctx, prices)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
     what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
-    await _answer(ctx, cluster, rounds, what_if)
+    await _answer(ctx, cluster, rounds, what_if, prices)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
+        prices,
     )
     ctx.spawn(explain_for_ever(ctx, rounds), name="explain")
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
@@ -233,6 +239,19 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     follow_reports()
 
 
+def _follow_prices(ctx: Context[Settings], prices: PriceTables) -> None:
+    """The tables of all solvers, of which this one's is its own."""
+
+    def nothing() -> None:
+        pass
+
+    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning)
+    prices.bucket = ctx.bus.owned(
+        buckets.PRICE, keys="prices.*", sink=sink, on_reset=prices.again, on_conflict=prices.again
+    )
+    ctx.spawn(prices.bucket.ready(), name=f"read {buckets.PRICE}")
+
+
 def _told(problems: Sequence[Problem]) -> str:
     """The first of them, for people."""
     if not problems:
@@ -241,7 +260,9 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf) -> None:
+async def _answer(
+    ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf, prices: PriceTables
+) -> None:
     async def why(payload: bytes) -> bytes:
         question = decode(payload, WhyQuestion)
         await rounds.explaining.tell_of((question.namespace, question.name))
@@ -255,6 +276,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, 
 
     async def supposed(payload: bytes) -> bytes:
         return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
+    async def asked_prices(payload: bytes) -> bytes:
+        decode(payload, PricesQuestion)
+        return encode(prices.answer())
 
     def facts() -> dict[str, str | int | float]:
         return {
@@ -270,7 +294,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, 
             "configurations_refused": cluster.configuration.broken,
             "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
+            "prices": cluster.prices.source,
+            "price_maker": cluster.prices.last.name,
         }
 
-    others = {"why": why, "node": node, "gang": gang, "whatif": supposed}
+    others = {"why": why, "node": node, "gang": gang, "whatif": supposed, "prices": asked_prices}
     await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)

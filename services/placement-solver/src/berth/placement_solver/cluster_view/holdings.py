@@ -34,7 +34,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.prices.keeping import PriceKeeping
+from berth.placement_solver.core.prices.keeping import ASKED_FROM, PriceKeeping
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
 from berth.placement_solver.core.quotas import Quotas
@@ -68,6 +68,7 @@ class Holdings:
         is_configured: bool = False,
         class_rows_bytes_max: int = ROWS_BYTES_MAX,
         handed_off: frozenset[str] = frozenset(),
+        prices_from: int = ASKED_FROM,
     ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
@@ -146,7 +147,7 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
-        self.prices = PriceKeeping(self.nodes, self.solver.costs)
+        self.prices = PriceKeeping(self.nodes, self.solver.costs, self.quotas, prices_from)
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.prices.workload)
         self._trackers = {
             **self.book.complete,

@@ -67,12 +67,14 @@ def mix_of(workload: Workload) -> dict[int, float]:
     return {size: part / whole for size, part in by_size.items()}
 
 
-def prices_of(workload: Workload, before: Prices = UNKNOWN, duals: Sequence[float] = ()) -> Prices:
+def prices_of(
+    workload: Workload, before: Prices = UNKNOWN, duals: Sequence[float] = (), *, known_from: int = KNOWN_FROM
+) -> Prices:
     """The prices for what arrives. Those of `before` stay as long as little has changed.
 
     `duals`: what shares of 0 to 99 percent are worth by the price maker; empty: `SHARE_PRICES` hold.
     """
-    if workload.arrivals < KNOWN_FROM:
+    if workload.arrivals < known_from:
         return before
     # A size stays until it is twice as rare.
     known = {size for size, _ in before.shares}
