@@ -41,7 +41,11 @@ SPECIALISTS = {
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
-INPUTS = {"admission-webhook": {"keys", "server"}, "auditor": {"lists"}, "quota-manager": {"configuration", "hooks"}}
+INPUTS = {
+    "admission-webhook": {"keys", "server"},
+    "auditor": {"lists"},
+    "quota-manager": {"configuration", "hooks", "supposing"},
+}
 """What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}

@@ -59,6 +59,7 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
         wanted += _written(f"{ROOT}/{name}", lines)
     reports: list[Problem] = []
     inside: dict[str, set[str]] = {}
+    threads = {ref.group: text.split() for ref, text in found.items() if ref.knob == THREADS}
     for pod in snapshot.pods:
         request = request_of(pod.annotations)
         if isinstance(request, Problem):
@@ -71,7 +72,7 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
             # While it cannot be made, since the machine has no more of them, its class has to do.
             group = own if Ref(own, TASKS) in found else group
         if group:
-            wanted += _moved(snapshot, pod, group, inside)
+            wanted += _moved(snapshot, pod, group, threads, inside)
     return Decided(tuple(wanted), reports=tuple(reports))
 
 
@@ -126,15 +127,17 @@ def _written(group: str, lines: Lines) -> Iterator[Wanted]:
             yield Wanted(group, SCHEMATA, line.strip(), line.partition(":")[0])
 
 
-def _moved(snapshot: Snapshot, pod: Pod, group: str, inside: dict[str, set[str]]) -> Iterator[Wanted]:
-    """Threads that are not in their group yet. `inside` is filled with those of groups that somebody has asked for."""
+def _moved(
+    snapshot: Snapshot, pod: Pod, group: str, threads: Mapping[str, list[str]], inside: dict[str, set[str]]
+) -> Iterator[Wanted]:
+    """Threads that are not in their group yet. `threads` are those of the control groups that were read, `inside` is
+    filled with those of groups that somebody has asked for."""
     for place in _places(pod):
-        threads = snapshot.found.get(Ref(place, THREADS), "").split()
-        if not threads:
+        if not threads.get(place):
             continue
         if group not in inside:
             inside[group] = set(snapshot.found.get(Ref(group, TASKS), "").split())
-        missing = [each for each in threads if each not in inside[group]]
+        missing = [each for each in threads[place] if each not in inside[group]]
         if missing:
             yield Wanted(group, TASKS, "\n".join(missing), place)
 
