@@ -96,6 +96,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "partitions": (1, "I26"),
     "needs evict twice": (0, "I37"),
     "offers ignored": (0, "I36"),
+    "zone offers ignored": (0, "I36"),
     "old reports": (0, "I42"),
     "clocks of nodes": (0, "I42"),
     "any write": (0, "I42"),

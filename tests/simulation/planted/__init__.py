@@ -248,6 +248,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
+    "zone offers ignored": Bug(
+        "NUMA nodes lend what they show, whatever is offered there", lending.zones_by_topology_alone, run_profiles.ZONED
+    ),
     "old reports": Bug("a report of what a node uses counts for ever", lending.old_as_new, run_profiles.SILENT),
     "clocks of nodes": Bug(
         "a report is as old as its node's clock says", lending.by_clocks_of_nodes, run_profiles.SILENT

@@ -27,6 +27,7 @@ from tests.simulation import (
     silent,
     volumes,
     webhooks,
+    zoned,
 )
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
@@ -129,6 +130,8 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+ZONED: Final = replace(LENT, cluster=zoned.cluster, actions=zoned.crowd)
+"""The same of NUMA nodes."""
 SILENT: Final = replace(
     LENT, cluster=silent.cluster, actions=silent.crowd, end_s=170.0, whole_s=180.0, size=Size(nodes=3, singles=140)
 )
