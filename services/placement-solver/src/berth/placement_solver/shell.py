@@ -32,7 +32,7 @@ from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.origins import Origins
 from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
 from berth.placement_solver.price_tables import PriceTables
-from berth.placement_solver.reading import NODE_METRICS
+from berth.placement_solver.reading import NODE_METRICS, Following
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
@@ -245,7 +245,7 @@ def _follow_prices(ctx: Context[Settings], prices: PriceTables) -> None:
     def nothing() -> None:
         pass
 
-    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning)
+    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning, Following())
     prices.bucket = ctx.bus.owned(
         buckets.PRICE, keys="prices.*", sink=sink, on_reset=prices.again, on_conflict=prices.again
     )
@@ -276,6 +276,7 @@ async def _answer(
 
     async def supposed(payload: bytes) -> bytes:
         return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
+
     async def asked_prices(payload: bytes) -> bytes:
         decode(payload, PricesQuestion)
         return encode(prices.answer())
