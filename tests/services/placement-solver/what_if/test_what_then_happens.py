@@ -19,7 +19,7 @@ from berth.placement_solver.what_if.running import Limits
 from berth.runtime.snapshot import wait_for_snapshot
 from berth.testing.builders import PodBuilder, gpu_slots, pod
 
-CASES: Final = int(os.environ.get("BERTH_WHAT_IF_WORLDS", "30"))
+CASES: Final = int(os.environ.get("WHAT_IF_WORLDS", "30"))
 EQUAL: Final = 0.99
 LIMITS: Final = Limits(100, 1000, True)
 Fate = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
