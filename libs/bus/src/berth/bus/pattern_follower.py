@@ -40,7 +40,7 @@ class PatternFollower(AskingFollower):
         news = await self._news(self.sequence)
         before, self._last = self._last, news[-1][0] if news else self._last
         self._show(news)
-        for key in (before, *(key for key, _ in news)):
+        for key in dict.fromkeys((before, *(key for key, _ in news))):
             # Of keys that are deleted only the last one that was read says anything.
             if key and key != self._last and self._shown[key].deleted:
                 del self._shown[key]
