@@ -27,6 +27,7 @@ class AskingFollower:
         self.ready = asyncio.Event()
         self.attached = asyncio.Event()
         self.sequence = 0
+        self.created = ""
         self.bucket = bucket
         self._link = link
         self._sink = sink

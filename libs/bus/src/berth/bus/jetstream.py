@@ -176,7 +176,7 @@ async def message_at(link: Link, stream: str, sequence: int) -> RawMessage | Non
 
 def stored(raw: RawMessage) -> Stored:
     """A message of a bucket, as what is stored of its key."""
-    return Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)))
+    return Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)), nanoseconds(raw.time) if raw.time else 0)
 
 
 def headers(raw: RawMessage) -> dict[str, str]:

@@ -40,7 +40,7 @@ class KeyFollower(AskingFollower):
         found = {key: await jetstream.newest(self._link, self.bucket, key) for key in self._keys}
         return {key: stored for key, stored in found.items() if stored is not None} == self._shown
 
-    def witness(self, sequence: int, subject: str, data: bytes) -> None:
+    def witness(self, sequence: int, subject: str, data: bytes, *, era: str = "", time_ns: int = 0) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
         key = subject[len(self._prefix) :]
         self._stored[key] = max(sequence, self._stored.get(key, 0))

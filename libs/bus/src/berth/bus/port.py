@@ -74,6 +74,11 @@ class FollowerPort(Protocol):
     sequence: int
     """Stream sequence of the last entry applied; 0 before the first and after a reset."""
 
+    @property
+    def created(self) -> str:
+        """When the stream that is read was made, by its server; empty while that is not known."""
+        ...
+
     async def run(self) -> None:
         """Follow until cancelled."""
         ...
@@ -160,6 +165,8 @@ class Stored(NamedTuple):
     sequence: int
     value: bytes
     deleted: bool
+    time_ns: int = 0
+    """When it was stored, by the server's clock; 0: that is not known."""
 
 
 class LedgerPort(Protocol):
