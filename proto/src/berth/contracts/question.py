@@ -169,7 +169,9 @@ class NodeAnswer(Message, frozen=True, kw_only=True, tag="node.answer.v1"):
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):
-    """How is this service?"""
+    """How is this service? `node`: only the agent of this node is asked; empty: every instance."""
+
+    node: str = ""
 
 
 class StatusAnswer(Message, frozen=True, kw_only=True, tag="status.answer.v1"):
