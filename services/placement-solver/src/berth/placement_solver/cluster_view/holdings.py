@@ -126,7 +126,10 @@ class Holdings:
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.growths = Growths(self.nodes, self.book, self.profiles.of)
         self.queue = Queue()
-        self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
+        self.happenings = Happenings(
+            lambda namespace: self.namespaces.get(namespace, NO_LABELS),
+            lambda waiting, node: self.nodes.could_hold(node, waiting.template.requests),
+        )
         self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas, self.payers)

@@ -107,9 +107,9 @@ class Solver:
         self._within: Mask | None = None
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Refusals come with words meanwhile."""
-        before, self.tells = self.tells, True
+    def telling(self, *, words: bool = True) -> Iterator[None]:
+        """Refusals come with words meanwhile, or without."""
+        before, self.tells = self.tells, words
         try:
             yield
         finally:
