@@ -30,6 +30,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R9": (1, "I3"),
     "R10 record": (3, "I1"),
     "R10 leader": (3, "I1 I5 I12"),
+    "R10 older": (0, "L1"),
     "R11": (0, "I1b"),
     "R12": (6, "I1"),
     "R13": (2, "L1"),

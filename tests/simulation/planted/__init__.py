@@ -84,6 +84,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, run_profiles.SHRUNK_GANGS),
     "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, run_profiles.LOSSES),
     "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, run_profiles.LOSSES_LATER),
+    "R10 older": Bug(
+        "plans before the one in the Lease are taken for carried out",
+        writer.older_taken_for_done,
+        run_profiles.WRITERS_KILLED,
+    ),
     "R11": Bug("no last check before a bind", writer.no_last_check, run_profiles.STRANGERS),
     "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, run_profiles.HALVES_AND_LOSS),
     "R13": Bug(

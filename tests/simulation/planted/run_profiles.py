@@ -226,6 +226,7 @@ SUCCESSORS_LATE: Final = replace(
 HALVES: Final = replace(SHORT, size=Size(nodes=2, singles=110), replicas=two_solvers, faults=every(4.0, trouble.halves))
 BINDS_AND_LOSS: Final = replace(SHORT, faults=every(12.0, trouble.slow_binds_and_loss))
 LOST_BINDS: Final = replace(SHORT, faults=every(8.0, trouble.lost_binds))
+WRITERS_KILLED: Final = replace(SHORT, faults=every(8.0, trouble.binds_lost_and_writer_killed))
 BARRED: Final = replace(SHORT, size=Size(nodes=4, singles=60, gangs=6), faults=every(8.0, trouble.barred))
 FULL: Final = replace(SHORT, size=Size(nodes=4, singles=80, gangs=4), faults=every(14.0, trouble.full))
 TURNED_AWAY: Final = replace(SHORT, faults=every(8.0, trouble.turned_away))
