@@ -15,6 +15,8 @@ TABLE = PriceTable(
     turning_over=0.5,
     idle_gpu=24.0,
     step=0.9,
+    whole_nodes=0.4,
+    kept_whole=0.14,
     scarce=[ScarceModel(model="T4", cards=842, pressure=0.41)],
     admissions=[
         Admission(
@@ -36,6 +38,7 @@ def test_a_table() -> None:
         "solver s1: version 1000000000, since 60 s ago, by duals",
         "  price maker  used 60 s ago, took 0.31 s (in all 2 used)",
         "  nodes        full ones first, since turnover counts for 50 %: eight idle GPUs cost 24, grain 0.9",
+        "  whole nodes  14 % of the largest are kept, since pods that need one ask for 40 % of all GPUs",
         "  shares       what part of a card a share of it is worth",
         "               10 %: 0.100  20 %: 0.200  33 %: 0.330  47 %: 0.470  50 %: 0.500  65 %: 0.650",
         "               81 %: 0.810",

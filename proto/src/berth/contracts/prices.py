@@ -48,8 +48,9 @@ class PriceTable(Message, frozen=True, kw_only=True, tag="pricetable.set.v1"):
     mixes, `duals` where the price maker has said it for this one, at `solved_at`. `duals` is what it said of shares of
     0 to 99 percent; `shares` are those of the sizes that arrive. `turning_over` is 0 while pods only come, 1 where as
     many leave; nodes are the fuller for it by `idle_gpu`, the price of eight idle GPUs beside a pod, in steps of
-    `step`. `arrivals` is how many pods with GPUs had come, `written_at` when its owner wrote it, which
-    it does now and then though nothing changes.
+    `step`. `whole_nodes` is the part of all GPUs asked for by pods that need a whole one of the largest nodes, of which
+    the part `kept_whole` is kept for them. `arrivals` is how many pods with GPUs had come, `written_at` when its owner
+    wrote it, which it does now and then though nothing changes.
     """
 
     solver: str
@@ -61,6 +62,8 @@ class PriceTable(Message, frozen=True, kw_only=True, tag="pricetable.set.v1"):
     turning_over: float = 0.0
     idle_gpu: float = 0.0
     step: float = 0.0
+    whole_nodes: float = 0.0
+    kept_whole: float = 0.0
     scarce: list[ScarceModel] = []
     admissions: list[Admission] = []
     arrivals: Integer = 0

@@ -29,6 +29,9 @@ def _of_solver(answer: PricesAnswer, now: float, columns_max: int) -> Iterator[s
     if table is None or not table.version:
         return
     yield f"  nodes        {_fullness(table)}"
+    if table.whole_nodes:
+        asked = f"pods that need one ask for {100 * table.whole_nodes:.0f} % of all GPUs"
+        yield f"  whole nodes  {100 * table.kept_whole:.0f} % of the largest are kept, since {asked}"
     if table.shares:
         yield "  shares       what part of a card a share of it is worth"
         cells = [f"{each.percent} %: {each.price:.3f}" for each in table.shares]

@@ -24,6 +24,7 @@ TABLE = PriceTable(
     shares=[SharePrice(percent=33, price=0.3), SharePrice(percent=80, price=1.0)],
     duals=[0.0] * 33 + [0.3] * 47 + [1.0] * 20,
     turning_over=0.75,
+    whole_nodes=0.4,
     scarce=[ScarceModel(model="T4", cards=4, pressure=0.5)],
     solved_at=3.0,
 )
@@ -51,12 +52,12 @@ def test_a_solver_that_starts_goes_on_with_what_was_written(run: Any, me: str) -
     keeping.take_up(kept)
     keeping.look(9000)
     prices, scarcity = keeping.basis
-    assert prices == Prices(((33, 0.3), (80, 1.0)), 0.75)
+    assert prices == Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4)
     assert scarcity.tolist() == [0.5, 0.0, 0.0]
     # Under its own name a version means what it meant; what another solver wrote holds under one of its own.
     assert (keeping.version, keeping.since_ms) == ((5000, 4000) if me == "s1" else (9000, 9000))
     written = table_of(keeping, run.cluster.nodes, Policy(), me, 9500)
-    assert replace(written, written_at=0.0, idle_gpu=0.0, step=0.0) == replace(
+    assert replace(written, written_at=0.0, idle_gpu=0.0, step=0.0, kept_whole=0.0) == replace(
         TABLE, solver=me, version=keeping.version, since=keeping.since_ms / 1000
     )
 
@@ -118,6 +119,7 @@ def test_ones_own_table_comes_first_then_the_newest() -> None:
         ({"duals": []}, "duals"),
         ({"duals": [3.0] * 100}, "duals[0]"),
         ({"turning_over": 1.5}, "turning_over[0]"),
+        ({"whole_nodes": 1.5}, "whole_nodes[0]"),
         ({"scarce": [ScarceModel(model="T4", cards=1, pressure=-1.0)]}, "scarce[0]"),
         ({"scarce": [ScarceModel(model="T4", cards=1, pressure=1e300)]}, "scarce[0]"),
     ],

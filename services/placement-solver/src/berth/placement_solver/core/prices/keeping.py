@@ -195,7 +195,9 @@ class PriceKeeping:
         """`is_new`: the price maker has said something, even if it is what was known."""
         prices, scarcity = self.basis
         if self.workload.arrivals >= self._known_from:
-            prices = prices_of(self.workload, prices, self.duals, known_from=self._known_from)
+            prices = prices_of(
+                self.workload, prices, self.duals, known_from=self._known_from, largest=self._nodes.most_gpus
+            )
         if self.workload.arrivals >= self._known_from or not scarcity.size:
             scarcity = self._scarcity.of(self.workload, scarcity)
         if prices != self.basis[0] or scarcity is not self.basis[1]:

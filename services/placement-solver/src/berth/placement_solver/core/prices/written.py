@@ -21,7 +21,7 @@ MODELS_MAX: Final = 64
 def table_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, now_ms: int) -> PriceTable:
     """What holds now."""
     prices, scarcity = keeping.basis
-    fullness = policy.fullness(prices.turning_over)
+    weights = policy.weights(prices.turning_over)
     return PriceTable(
         solver=solver,
         version=keeping.version,
@@ -30,8 +30,10 @@ def table_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, n
         shares=[SharePrice(percent=size, price=round(price, 6)) for size, price in prices.shares],
         duals=list(keeping.duals),
         turning_over=prices.turning_over,
-        idle_gpu=fullness.gpus_left,
-        step=fullness.step,
+        idle_gpu=weights.gpus_left,
+        step=weights.step,
+        whole_nodes=prices.whole,
+        kept_whole=policy.reserve(prices.whole),
         scarce=_scarce(nodes, scarcity) if scarcity.size else [],
         admissions=list(keeping.admissions),
         arrivals=keeping.workload.arrivals,
@@ -81,7 +83,9 @@ def kept_of(table: PriceTable, solver: str) -> Kept | Problem:
     return Kept(
         version=table.version if is_own else 0,
         since_ms=round(table.since * 1000.0) if is_own else 0,
-        prices=Prices(tuple((each.percent, each.price) for each in table.shares), table.turning_over),
+        prices=Prices(
+            tuple((each.percent, each.price) for each in table.shares), table.turning_over, table.whole_nodes
+        ),
         scarce={each.model: each.pressure for each in table.scarce if each.pressure > 0.0},
         duals=tuple(table.duals) if table.source == DUALS else (),
         solved_ms=round(table.solved_at * 1000.0),
@@ -98,6 +102,7 @@ def _refusal_of(table: PriceTable) -> Refusal | None:
     columns = [
         ("shares", [each.price for each in table.shares], len(sizes), 1.0),
         ("turning_over", [table.turning_over], 1, 1.0),
+        ("whole_nodes", [table.whole_nodes], 1, 1.0),
         ("scarce", [each.pressure for each in table.scarce], len(table.scarce), WORTH_MAX),
     ]
     if table.source == DUALS:
