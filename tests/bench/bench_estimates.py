@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from tests.bench.openb import Driven, add_folder, gpu_milli, has_folder
 
@@ -34,7 +35,7 @@ from berth.simcluster.openb import read_nodes, read_pods
 
 BEGAN: Final = 1.7e9
 """Unix time of the trace's beginning."""
-PLAYED: Final = 32
+PLAYED: Final = 24
 STAYS_MAX_S: Final = 86_400
 BACK_OFF_S: Final = 15.0
 EVENTS_MAX: Final = 400
@@ -54,6 +55,14 @@ class Result(NamedTuple):
     most: float
     second_half: tuple[float, float]
     look_ms: float
+
+
+class Word(NamedTuple):
+    """What was said of one: when, the starts of all games in seconds from then, and when it started."""
+
+    said: float
+    starts: list[float]
+    started: float
 
 
 class Living(Driven):
@@ -118,20 +127,17 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
     times = {
         each.name: (pace * (times[each.name][0] - begins), times[each.name][1] - times[each.name][0]) for each in pods
     }
-    world, bands = Living(nodes), Bands()
+    world = Living(nodes)
     ending: list[tuple[float, str]] = []
     waited: set[str] = set()
     looked, looks, spent = 0.0, 0, 0.0
-    judged: list[tuple[str, bool, bool]] = []
-    said: dict[str, Any] = {}
+    said: dict[str, Word] = {}
 
     def placed(at: float) -> None:
         for pod in world.rounds():
             heapq.heappush(ending, (at + times[pod.name][1], pod.name))
-            name = f"default/{pod.name}"
-            bands.started(name, BEGAN + at)
-            if (band := said.pop(name, None)) is not None:
-                judged.append((name, BEGAN + at <= band.half_at, BEGAN + at <= band.most_at))
+            if (word := said.get(f"default/{pod.name}")) is not None:
+                said[f"default/{pod.name}"] = word._replace(started=at)
 
     def until(at: float) -> None:
         nonlocal looked, looks, spent
@@ -146,7 +152,6 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
             while ending and ending[0][0] <= soonest:
                 world.delete_pod(heapq.heappop(ending)[1])
             placed(soonest)
-            bands.tick(BEGAN + soonest)
         world.tell(at)
 
     for pod in pods:
@@ -163,29 +168,39 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
             ground = Gathering(world.cluster, now_s).ground()
             curves = world.cluster.stays.lifetimes.curves((each.kind, each.age_s) for each in ground.runs)
             for unit, starts in played(ground, curves, looks, PLAYED, lambda: False, EVENTS_MAX).items():
-                if unit in said or not (band := bands.band(starts, now_s)):
-                    continue
-                said[unit] = band
-                bands.say(unit, band)
+                if unit not in said and len(starts) == PLAYED:
+                    said[unit] = Word(at, sorted(starts), np.inf)
             spent += time.perf_counter() - began
-    half = [each for _, each, _ in judged]
-    most = [each for _, _, each in judged]
-    later = len(judged) // 2
+    words = list(said.values())
+    if options.keep:
+        (options.keep / f"{trace}.json").write_bytes(msgspec.json.encode([(*each[:2], each.started) for each in words]))
+    hits = judged(words)
+    later = hits[len(hits) // 2 :]
     return Result(
-        trace,
-        gpus,
-        len(pods),
-        len(waited),
-        len(judged),
-        _share(half),
-        _share(most),
-        (_share(half[later:]), _share(most[later:])),
-        1000 * spent / max(looks, 1),
+        trace, gpus, len(pods), len(waited), len(hits), *_shares(hits), _shares(later), 1000 * spent / max(looks, 1)
     )
 
 
-def _share(hits: list[bool]) -> float:
-    return 100 * sum(hits) / max(1, len(hits))
+def judged(words: list[Word]) -> list[tuple[bool, bool]]:
+    """Whether each had started by its times, in the order in which it was said; what is corrected is by what was known
+    until then."""
+    bands, hits = Bands(), dict[int, tuple[bool, bool]]()
+    moments = [(each.said, 1, index) for index, each in enumerate(words)]
+    moments += [(each.started, 0, index) for index, each in enumerate(words) if each.started < np.inf]
+    for at, is_said, index in sorted(moments):
+        bands.tick(at)
+        word = words[index]
+        if not is_said:
+            bands.started(str(index), at)
+        elif (band := bands.band(word.starts, at)) is not None:
+            bands.say(str(index), band)
+            hits[index] = word.started <= band.half_at, word.started <= band.most_at
+    return [hits[index] for index in sorted(hits)]
+
+
+def _shares(hits: list[tuple[bool, bool]]) -> tuple[float, float]:
+    count = max(1, len(hits))
+    return 100 * sum(half for half, _ in hits) / count, 100 * sum(most for _, most in hits) / count
 
 
 def _times(folder: Path, trace: str) -> dict[str, tuple[float, float]]:
@@ -211,6 +226,7 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="folder for what was said, to try other constants with")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     if not has_folder(options.folder):
