@@ -73,6 +73,7 @@ class Running:
             batch_messages_max=limits.batch_messages_max,
             preempts=limits.preempts,
         )
+        self._cluster.solver.tells = True  # nobody makes words after these rounds
         self._left: dict[tuple[str, str], Left] = {}
 
     def until_rest(self, is_over: Callable[[], bool]) -> Ended:
