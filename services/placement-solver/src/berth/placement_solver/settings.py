@@ -45,6 +45,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
             description="time for the optimiser on a contended batch, or on who leaves for a gang; 0 switches it off",
         ),
     ] = 2.0
+    estimates_every_s: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="how often it is worked out when who waits will start, at most; 0: never"),
+    ] = 30.0
     hand_off: HandOff = HAND_OFF
     preemption: Annotated[
         bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")

@@ -24,6 +24,7 @@ from berth.contracts.what_if import WhatIfQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.estimating import Estimating
 from berth.placement_solver.gang_picture import gangs_seen
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
@@ -41,6 +42,7 @@ from berth.placement_solver.what_if.asking import WhatIf
 from berth.placement_solver.what_if.running import Limits
 from berth.placement_solver.why import answer
 from berth.runtime import Context, serve_status
+from berth.runtime.snapshot import in_snapshot
 
 SERVICE = "placement-solver"
 MEMBER_TTL_S = 6
@@ -92,7 +94,10 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
     what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
-    await _answer(ctx, cluster, rounds, what_if, prices)
+    estimating = Estimating(cluster, rounds.readiness, ctx.clock, settings.estimates_every_s, in_snapshot)
+    if settings.estimates_every_s:
+        ctx.spawn(estimating.run(), name="estimates")
+    await _answer(ctx, cluster, rounds, what_if, prices, estimating)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
@@ -261,12 +266,17 @@ def _told(problems: Sequence[Problem]) -> str:
 
 
 async def _answer(
-    ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf, prices: PriceTables
+    ctx: Context[Settings],
+    cluster: ClusterView,
+    rounds: Rounds,
+    what_if: WhatIf,
+    prices: PriceTables,
+    estimating: Estimating,
 ) -> None:
     async def why(payload: bytes) -> bytes:
         question = decode(payload, WhyQuestion)
         await rounds.explaining.tell_of((question.namespace, question.name))
-        return encode(answer(cluster, question))
+        return encode(estimating.beside(answer(cluster, question)))
 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))

@@ -25,6 +25,7 @@ from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
+from berth.placement_solver.core.estimates.stays import Stays
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.growths import Growths
@@ -150,6 +151,7 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
+        self.stays = Stays()
         self.prices = PriceKeeping(self.nodes, self.solver.costs, self.quotas, prices_from)
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.prices.workload)
         self._trackers = {
