@@ -13,7 +13,7 @@ from tests.simulation.run import Outcome, run_seed
 FOUND_BY: dict[str, tuple[int, str]] = {
     "R1 accounts": (1, "I1"),
     "R1 decisions": (2, "I6"),
-    "R1 stages": (6, "I1"),
+    "R1 stages": (7, "I1"),
     "R2": (0, "I1"),
     "R3 bound": (0, "I6"),
     "R3 uid": (3, "I6"),
@@ -123,7 +123,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "cards picked": (1, "I1 kubelet"),
     "numbers unseen": (0, "I1"),
     "numbers given": (0, "I1 kubelet"),
-    "absurd prices": (0, "prices"),
+    "absurd prices": (0, "prices failed"),
     "prices lost": (0, "prices"),
     "prices named anew": (0, "prices"),
     "E2": (1, "I11d"),
@@ -132,7 +132,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "E5": (2, "I11 I11c"),
     "E6": (0, "I11g"),
     "E8": (0, "I34"),
-    "E9": (11, "L1 I34"),
+    "E9": (13, "L1 I34"),
     "E10 equals": (0, "I11b"),
     "E10 protected": (0, "I11e"),
 }
