@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.kinds import KINDS
 from berth.contracts import kube, state
 from berth.contracts.codec import encode
@@ -22,6 +21,7 @@ from berth.placement_solver.core.seams import Charge, Rejection, Spec, Target
 from berth.placement_solver.core.tallies.volumes import VolumesTally
 from berth.placement_solver.core.volumes import Volumes
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.pods import pod_of
 from berth.testing.vectors import cases
 from berth.transaction.claims import Claim, Name
 

@@ -43,6 +43,7 @@ from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
+from berth.placement_solver.reading import Reading
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget
@@ -132,6 +133,8 @@ class Holdings:
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.reading = Reading()
+        """How far each bucket was read, where that is kept."""
         self.moment = 0
         """Grows with what is read, and with each round."""
         self.now = 0.0

@@ -113,6 +113,11 @@ class Capacity:
             self.apply(claim, 1, is_kept=True)
             self._held[claim.name, claim.uid] = claim
 
+    @property
+    def holds_any(self) -> bool:
+        """Capacity is kept by `hold`."""
+        return bool(self._held)
+
     def release_held(self) -> set[Name]:
         """Take back what is held; whose capacity it was."""
         released = {claim.name for claim in self._held.values()}
