@@ -210,8 +210,8 @@ async def test_what_a_lost_ledger_said_is_not_waited_for(bench: SolverBench) -> 
     run, rounds = bench.run, bench.rounds
     commit = rounds._committer.commit
 
-    async def late(*args):
-        outcome = await commit(*args)
+    async def late(*args, **keywords):
+        outcome = await commit(*args, **keywords)
         run.cluster.ledger_starts += 1
         assert rounds.readiness.may_plan(), "tidying asks meanwhile"
         return outcome._replace(status="refused", sequence=5000)

@@ -14,6 +14,7 @@ from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
 from berth.placement_solver.settings import Settings
 from berth.runtime import Context
+from berth.runtime.process import collections_put_off
 
 TIDY_EVERY_S = 1.0
 TIDY_BUSY_S = 2.0
@@ -59,7 +60,8 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
         if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
         began = ctx.clock.monotonic()
-        await rounds.round()
+        with collections_put_off():
+            await rounds.round()
         took_s = ctx.clock.monotonic() - began
         next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
         metrics.WAITING.set(len(cluster.queue))

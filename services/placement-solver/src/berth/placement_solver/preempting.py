@@ -56,6 +56,8 @@ class Preempting:
         self._verifier = verifier
         self._solver = solver
         self._random = random
+        self.drawn = 0
+        """What was drawn by chance for the last proposal."""
 
     def concerns(self, refused: Refused) -> bool:
         """Whether others might leave for these: nothing but capacity that others have keeps it from them."""
@@ -117,8 +119,8 @@ class Preempting:
         refused = Refused(unit, now.refusals)
         # Its quota may have been used up since it was refused, for one.
         displacers = self._displacers(refused)
-        offset = self._random.randrange(OFFSET_MAX)
-        asking = Asking(plan, offset, self._may_not_go(unit), cluster.now_ms / 1_000, advice)
+        self.drawn = self._random.randrange(OFFSET_MAX)
+        asking = Asking(plan, self.drawn, self._may_not_go(unit), cluster.now_ms / 1_000, advice)
         said, again = "", False
         for displacer in displacers:
             try:

@@ -18,7 +18,6 @@ from berth.placement_solver import metrics
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
-from berth.placement_solver.core.decide import Basis, decisions_of, nominating
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
@@ -35,6 +34,7 @@ from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.origins import BATCH, Made, Origins
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.pricing import Pricing
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
@@ -42,6 +42,7 @@ from berth.placement_solver.revoking import Revoking
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
+from berth.placement_solver.written import decisions_on
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
 from berth.transaction.claims import Name
@@ -75,7 +76,9 @@ class Rounds:
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
         preempts: bool = False,
+        origins: Origins | None = None,
     ) -> None:
+        """`origins` says what plans are made from; None: that is not said."""
         self.cluster = cluster
         self.changed = asyncio.Event()
         self.readiness = Readiness(cluster, clock)
@@ -88,9 +91,11 @@ class Rounds:
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._pricing = Pricing(cluster.prices, optimiser, self.changed.set) if optimiser else None
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
-        self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
+        self._committer = Committer(
+            ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
+        )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
-        by_rules = Preempting(cluster, verifier, self._verified, random)
+        by_rules = Preempting(cluster, verifier, self._verified, randomness.Random(0))
         self.explaining = Explaining(
             cluster,
             self._event_publisher,
@@ -194,12 +199,12 @@ class Rounds:
         return f"{self._random.getrandbits(96):024x}", Trial(self.cluster.capacity)
 
     async def _conclude(
-        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float
+        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float, besides: str = ""
     ) -> None:
         """Commit and publish; what is not committed is tried again."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
-            outcome = await self._commit(plan, solution, trial)
+            outcome = await self._commit(plan, solution, trial, Made(groups=_groups(units), besides=besides))
             if outcome.status != "committed":
                 await self._try_again(units, outcome)
                 return
@@ -250,7 +255,9 @@ class Rounds:
         if asks and self._improves(refused, found):
             return None
         solution = Solution(found.placements, ())
-        outcome = await self._commit(plan, solution, trial, found)
+        besides = "an advice of the optimiser" if advice is not None else ""
+        made = Made("preemption", _groups((refused.unit,)), self._preempting.drawn, besides)
+        outcome = await self._commit(plan, solution, trial, made, found)
         if outcome.status != "committed":
             await self._try_again([refused.unit], outcome)
             return None
@@ -327,7 +334,8 @@ class Rounds:
         solution = self._verified.solve(units, trial, plan) if joint is None else joint
         if kept - {placement.candidate.name for placement in solution.placements}:
             self.cluster.capacity_came_back = True  # others were refused for its sake
-        await self._conclude(units, solution, trial, plan, started)
+        besides = "" if joint is None else "a plan of the optimiser"
+        await self._conclude(units, solution, trial, plan, started, besides)
 
     def _improved(
         self, question: Question, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
@@ -399,24 +407,13 @@ class Rounds:
         plan: str,
         solution: Solution,
         trial: Trial,
+        made: Made = BATCH,
         proposal: Proposal | None = None,
     ) -> Outcome:
         """Commit the decisions of a solution; those of a proposal with victims as nominations."""
         cluster = self.cluster
-        book = cluster.book
-        basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, cluster.now_ms)
-        traces = {
-            waiting.object.uid: waiting.trace
-            for placement in solution.placements
-            if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
-        }
-        decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
+        decisions, revisions = decisions_on(cluster, solution.placements, plan, proposal)
         nominates = proposal is not None and bool(proposal.victims)
-        if proposal is not None and nominates:
-            gangs = {each.uid: gang.id for each in proposal.victims if (gang := cluster.gangs.strict_gang_of(each))}
-            taken = {account: at for key in proposal.groups for account, at in cluster.quotas.accounts(key).items()}
-            revisions.update(taken)
-            decisions = nominating(decisions, proposal, cluster.budgets.values(), gangs, taken)
         displaced = [each.name for each in proposal.displaced if each.decision is not None] if proposal else []
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
@@ -428,7 +425,7 @@ class Rounds:
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
         cluster.capacity.assume(trial.claims)
         started, ledger_starts = self._clock.monotonic(), cluster.ledger_starts
-        outcome = await self._committer.commit(plan, decisions, revisions, displaced)
+        outcome = await self._committer.commit(plan, decisions, revisions, displaced, made=made)
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
         if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
@@ -525,3 +522,8 @@ class Rounds:
         if self.readiness.may_plan():
             await self._tidying.tidy()
             await self._event_publisher.repeat()
+
+
+def _groups(units: Sequence[Unit]) -> dict[str, dict[str, int]]:
+    """How many members of each gang have to be placed, by group."""
+    return {unit.id: unit.needed for unit in units if unit.needed}

@@ -44,6 +44,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     preemption: Annotated[
         bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")
     ] = True
+    tell_origins: Annotated[
+        bool,
+        Meta(description="whether each plan says in the ledger what it was made from, so that it can be made again"),
+    ] = True
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

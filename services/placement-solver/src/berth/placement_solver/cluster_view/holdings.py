@@ -43,6 +43,7 @@ from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
+from berth.placement_solver.reading import Reading
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget
@@ -77,17 +78,17 @@ class Holdings:
         self.quotas = Quotas()
         self.quotas.stamped = self._stamped
         self.payers = Payers(self.quotas)
-        self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
         self.gangs = Gangs()
         self.facts = facts_of(self.nodes, self._pod, self.gangs, self._place_of)
+        self.capacity = Capacity(self.nodes, self.quotas, self.facts.charges)
         self.network = self.facts.network
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
         self.facts.pools.quotas = self.quotas
         self.charged = ChargedPods()
-        self.capacity.tallies = (*self.facts.tallies, self.charged)
+        self.facts.charges.tell(self.charged)
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)
@@ -135,6 +136,8 @@ class Holdings:
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.reading = Reading()
+        """How far each bucket was read, where that is kept."""
         self.moment = 0
         """Grows with what is read, and with each round."""
         self.now = 0.0
