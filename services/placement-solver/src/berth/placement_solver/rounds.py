@@ -97,7 +97,7 @@ class Rounds:
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
         )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
-        by_rules = Preempting(cluster, verifier, self._verified, random)
+        by_rules = Preempting(cluster, verifier, self._verified, randomness.Random(0))
         self.explaining = Explaining(
             cluster,
             self._event_publisher,
