@@ -237,6 +237,10 @@ class Score(Protocol[Q]):
         """The ratings among the feasible rows as scores."""
 
 
+class FirstOfEquals:
+    """A score that says itself which of equal nodes is taken where scores decide: the first one."""
+
+
 class Tally(Protocol):
     """A running sum over claims. `counts_kept`: what is kept for a plan that may yet be made counts as well."""
 
