@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.bench.fgd import Fgd, _key, _Kind
+from tests.bench.fgd import Fgd, _Kind, typical_pods
 
 from berth.contracts import names
 from berth.contracts.state import Pod
@@ -32,21 +32,12 @@ WORKLOAD = [
 """Of so few that all of them together are what is typical."""
 
 
-def typical_of(fgd: Fgd) -> FragmentationArgs:
+def typical() -> FragmentationArgs:
     """The pods that the port goes by, as a profile lists them."""
-    counts = {_key(each): WORKLOAD.count(each) for each in WORKLOAD}
-    found = fgd._typical
-    keys = zip(found.cpu.tolist(), found.milli.tolist(), found.count.tolist(), found.models, strict=True)
     return FragmentationArgs(
         typical_pods=tuple(
-            TypicalPod(
-                cpu_milli=cpu,
-                gpus=count,
-                gpu_percent=milli // 10 or 100,
-                models=models,
-                count=counts[cpu, milli, count, models],
-            )
-            for cpu, milli, count, models in keys
+            TypicalPod(cpu_milli=cpu, gpus=gpus, gpu_percent=milli // 10 or 100, models=models, count=number)
+            for (cpu, milli, gpus, models), number in typical_pods(WORKLOAD)
         )
     )
 
@@ -81,7 +72,7 @@ def test_nodes_are_rated_as_the_port_rates_them(solving: Any, seed: int) -> None
     rows = np.arange(len(nodes))
     fgd._frag = fgd._fragmentation(fgd.cpu, fgd.free, rows)
     registry = run.cluster.profiles.of(names.SCHEDULER_NAME)
-    score = FragmentationScore(run.cluster.nodes, registry.device_share, typical_of(fgd))
+    score = FragmentationScore(run.cluster.nodes, registry.device_share, typical())
     asked = [*dict.fromkeys(WORKLOAD), PodRequest(1000, 0, 2, 1000, ()), PodRequest(1000, 0, 1, 20, ())]
     judged = 0
     for request in asked:
