@@ -41,7 +41,11 @@ SPECIALISTS = {
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
-INPUTS = {"admission-webhook": {"keys", "server"}, "auditor": {"lists"}, "quota-manager": {"configuration", "hooks"}}
+INPUTS = {
+    "admission-webhook": {"keys", "server"},
+    "auditor": {"lists"},
+    "quota-manager": {"configuration", "hooks", "supposing"},
+}
 """What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
@@ -391,7 +395,7 @@ def commands() -> set[str]:
     """The commands of the command line, from its source: importing it would start nothing, but is slow."""
     tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
     return {
-        node.name
+        node.name.replace("_", "-")
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
     }
@@ -428,7 +432,7 @@ def test_the_commands_in_documents_exist(path: Path) -> None:
                 assert (ROOT / word).exists(), word
     for target in re.findall(r"`make ([a-z0-9-]+)", path.read_text()):
         assert target in targets(), target
-    for command in re.findall(r"`(?:uv run )?berth ([a-z]+)", path.read_text()):
+    for command in re.findall(r"`(?:uv run )?berth ([a-z][a-z-]*)", path.read_text()):
         assert command in commands(), command
 
 

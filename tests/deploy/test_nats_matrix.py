@@ -40,7 +40,7 @@ READERS = {
     buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
     buckets.QUOTA: {"quota-manager", "placement-solver", "auditor"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
-    buckets.SLO: {"slo-manager", "placement-solver", "yarn-operator", AGENT},
+    buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "slo-manager"},
     buckets.PRICE: {"placement-solver"},
     buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},

@@ -68,7 +68,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "taken over",
         "windows",
     ),
-    "lending": ("lent", "let go"),
+    "lending": ("lent", "let go", "silent", "zoned"),
     "admission": ("profiled",),
     "pressure": ("pressed",),
     "yarn": ("divided", "yarn away"),

@@ -89,7 +89,7 @@ def knows(run: Any, size: int = 33) -> None:
 
 
 async def stored(bus: Bus, solver: str = "s1") -> PriceTable | None:
-    found = await bus.newest(buckets.PRICE, prices_key(solver))
+    found = await jetstream.newest(bus._link, buckets.PRICE, prices_key(solver))
     return decode(found.value, PriceTable) if found is not None else None
 
 
@@ -161,7 +161,7 @@ async def test_a_bucket_that_is_lost_is_written_again(solving: Any, bus: Bus, st
 
 async def test_nobody_waits_for_a_table_that_is_garbage(solving: Any, bus: Bus, start: Start) -> None:
     bus.owned(buckets.PRICE).put(prices_key("s1"), b'{"type":"pricetable.set.v9","solver":"s1"}')
-    await eventually_async(lambda: bus.newest(buckets.PRICE, prices_key("s1")))
+    await eventually_async(lambda: jetstream.newest(bus._link, buckets.PRICE, prices_key("s1")))
     run = world(solving)
     tables = start(run)
     assert tables.bucket is not None

@@ -121,6 +121,7 @@ async def test_one_bad_unit_costs_only_itself(bench: SolverBench, monkeypatch: p
     await bench.rounds.round()
     assert set(bench.placed()) == {"a", "c"}
     assert bench.run.cluster.nodes.free[0, 0] == 2000
+    await bench.rounds.explain()
     assert "rejected by the verifier: wrong" in bench.commands.refusals()["bad"]
 
 
@@ -209,8 +210,8 @@ async def test_what_a_lost_ledger_said_is_not_waited_for(bench: SolverBench) -> 
     run, rounds = bench.run, bench.rounds
     commit = rounds._committer.commit
 
-    async def late(*args):
-        outcome = await commit(*args)
+    async def late(*args, **keywords):
+        outcome = await commit(*args, **keywords)
         run.cluster.ledger_starts += 1
         assert rounds.readiness.may_plan(), "tidying asks meanwhile"
         return outcome._replace(status="refused", sequence=5000)

@@ -84,6 +84,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, run_profiles.SHRUNK_GANGS),
     "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, run_profiles.LOSSES),
     "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, run_profiles.LOSSES_LATER),
+    "R10 older": Bug(
+        "plans before the one in the Lease are taken for carried out",
+        writer.older_taken_for_done,
+        run_profiles.WRITERS_KILLED,
+    ),
     "R11": Bug("no last check before a bind", writer.no_last_check, run_profiles.STRANGERS),
     "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, run_profiles.HALVES_AND_LOSS),
     "R13": Bug(
@@ -248,6 +253,16 @@ PLANTED: Final[dict[str, Bug]] = {
         "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
+    "zone offers ignored": Bug(
+        "NUMA nodes lend what they show, whatever is offered there", lending.zones_by_topology_alone, run_profiles.ZONED
+    ),
+    "old reports": Bug("a report of what a node uses counts for ever", lending.old_as_new, run_profiles.SILENT),
+    "clocks of nodes": Bug(
+        "a report is as old as its node's clock says", lending.by_clocks_of_nodes, run_profiles.SILENT
+    ),
+    "any write": Bug(
+        "an object that is written again is taken for a new report", lending.any_write_is_news, run_profiles.SILENT
+    ),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "reserved alone": Bug(
         "a Reservation of a gang does not wait for the others", in_members.go_alone, run_profiles.RESERVED_MEMBERS

@@ -24,8 +24,10 @@ from tests.simulation import (
     profiled,
     reserved_members,
     shares,
+    silent,
     volumes,
     webhooks,
+    zoned,
 )
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
@@ -128,6 +130,12 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+ZONED: Final = replace(LENT, cluster=zoned.cluster, actions=zoned.crowd)
+"""The same of NUMA nodes."""
+SILENT: Final = replace(
+    LENT, cluster=silent.cluster, actions=silent.crowd, end_s=170.0, whole_s=180.0, size=Size(nodes=3, singles=140)
+)
+"""The same on nodes of which nothing is heard for a while."""
 DIVIDED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=80),
@@ -218,6 +226,7 @@ SUCCESSORS_LATE: Final = replace(
 HALVES: Final = replace(SHORT, size=Size(nodes=2, singles=110), replicas=two_solvers, faults=every(4.0, trouble.halves))
 BINDS_AND_LOSS: Final = replace(SHORT, faults=every(12.0, trouble.slow_binds_and_loss))
 LOST_BINDS: Final = replace(SHORT, faults=every(8.0, trouble.lost_binds))
+WRITERS_KILLED: Final = replace(SHORT, faults=every(8.0, trouble.binds_lost_and_writer_killed))
 BARRED: Final = replace(SHORT, size=Size(nodes=4, singles=60, gangs=6), faults=every(8.0, trouble.barred))
 FULL: Final = replace(SHORT, size=Size(nodes=4, singles=80, gangs=4), faults=every(14.0, trouble.full))
 TURNED_AWAY: Final = replace(SHORT, faults=every(8.0, trouble.turned_away))

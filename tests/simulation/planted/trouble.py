@@ -201,6 +201,12 @@ def lost_binds(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "binds lost", amount=0.6, for_s=4.0)]
 
 
+def binds_lost_and_writer_killed(rng: random.Random, at_s: float) -> list[Fault]:
+    """cluster-writer dies while binds of several plans have no answer yet."""
+    died_s = at_s + rng.uniform(1.0, 3.5)
+    return [*lost_binds(rng, at_s), Fault(died_s, "kill", "cluster-writer", rng.choice((0, 3, 30)))]
+
+
 def full(rng: random.Random, at_s: float) -> list[Fault]:
     """A bucket takes nothing more for a while, maybe since something of LEDGER is lost."""
     bucket = rng.choice(("berth_ledger", "berth_ledger", "berth_state", "berth_quota", "berth_reservation"))

@@ -34,6 +34,7 @@ from berth.contracts import (
     slo,
     state,
     topology,
+    what_if,
 )
 from berth.contracts.subjects import PREFIX
 
@@ -179,6 +180,10 @@ CHANNELS = (
     Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
     Channel(gang_question.GangQuestion, "request", f"{_SVC}.placement-solver.gang", "anybody"),
     Channel(gang_question.GangAnswer, "reply", f"{_SVC}.placement-solver.gang", _SOLVER),
+    Channel(what_if.WhatIfQuestion, "request", f"{_SVC}.placement-solver.whatif", "anybody"),
+    Channel(what_if.WhatIfAnswer, "reply", f"{_SVC}.placement-solver.whatif", _SOLVER),
+    Channel(what_if.QuotasIfQuestion, "request", f"{_SVC}.quota-manager.quotasif", "anybody"),
+    Channel(what_if.QuotasIfAnswer, "reply", f"{_SVC}.quota-manager.quotasif", _QUOTA),
     Channel(prices.PricesQuestion, "request", f"{_SVC}.placement-solver.prices", "anybody"),
     Channel(prices.PricesAnswer, "reply", f"{_SVC}.placement-solver.prices", _SOLVER),
     Channel(quota_question.QuotaQuestion, "request", f"{_SVC}.quota-manager.quota", "anybody"),

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from berth.contracts.base import Integer, Message, Part
+from berth.contracts.round import Round
 
 MINOR_DIGITS_MAX: Final = 18
 
@@ -202,13 +203,17 @@ class PlanStatus(StrEnum):
 
 
 class Plan(Message, frozen=True, kw_only=True, tag="plan.set.v1"):
-    """A plan entry. `stage` counts batches from 1; `decisions` is how many decisions the plan holds so far."""
+    """A plan entry. `stage` counts batches from 1; `decisions` is how many decisions the plan holds so far.
+
+    `round`: what the plan was made from, in the entry of its last stage; None: that is not said.
+    """
 
     id: str
     status: PlanStatus
     stage: Integer = 1
     decisions: Integer = 0
     solver: str = ""
+    round: Round | None = None
 
 
 class Epoch(Message, frozen=True, kw_only=True, tag="epoch.set.v1"):

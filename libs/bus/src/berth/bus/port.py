@@ -74,6 +74,11 @@ class FollowerPort(Protocol):
     sequence: int
     """Stream sequence of the last entry applied; 0 before the first and after a reset."""
 
+    @property
+    def created(self) -> str:
+        """When the stream that is read was made, by its server; empty while that is not known."""
+        ...
+
     async def run(self) -> None:
         """Follow until cancelled."""
         ...
@@ -160,6 +165,8 @@ class Stored(NamedTuple):
     sequence: int
     value: bytes
     deleted: bool
+    time_ns: int = 0
+    """When it was stored, by the server's clock; 0: that is not known."""
 
 
 class LedgerPort(Protocol):
@@ -241,8 +248,8 @@ again.
 
 `RetryLater` says that the message is not at fault: it is tried again, and the log has a line instead of a traceback.
 """
-Endpoint = Callable[[bytes], Awaitable[bytes]]
-"""Answers one question."""
+Endpoint = Callable[[bytes], Awaitable[bytes | None]]
+"""Answers one question; None: others are meant, and nothing is said."""
 
 
 class ConsumerPort(Protocol):
@@ -321,6 +328,10 @@ class BusPort(Protocol):
         """A follower of a bucket; `keys` may narrow it by subject patterns."""
         ...
 
+    def follow_by_asking(self, bucket: str, sink: Sink, *, pattern: str) -> FollowerPort:
+        """A follower of the few keys of a subject pattern that needs no other right than to read messages."""
+        ...
+
     def owned(
         self,
         bucket: str,
@@ -339,10 +350,6 @@ class BusPort(Protocol):
 
     def events(self) -> PublisherPort:
         """Events out."""
-        ...
-
-    async def newest(self, bucket: str, key: str) -> Stored | None:
-        """What a bucket holds under a key now; None: nothing. Raises BusError."""
         ...
 
     async def last_event(self, subject: str) -> Message | None:

@@ -9,6 +9,7 @@ from berth.contracts.ledger import Decision
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.origins import Made
 from berth.placement_solver.readiness import Readiness
 from berth.telemetry import get_logger
 
@@ -33,7 +34,8 @@ async def commit_alone(
 ) -> Outcome:
     """Commit it; what is planned next is planned on a view that has read it, unless LEDGER began anew meanwhile."""
     starts = cluster.ledger_starts
-    outcome = await committer.commit(decision.plan, [decision], revisions)
+    made = Made("growth" if decision.grows else "revocation")
+    outcome = await committer.commit(decision.plan, [decision], revisions, made=made)
     metrics.PLANS.labels(outcome.status).inc()
     if cluster.ledger_starts == starts:
         readiness.require(outcome.sequence)

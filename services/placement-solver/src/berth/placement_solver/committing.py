@@ -15,6 +15,8 @@ from berth.bus.errors import BusError
 from berth.bus.port import Clock, Committed, LedgerPort, Refused, Unknown, Write
 from berth.contracts import subjects
 from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.contracts.round import Round
+from berth.placement_solver.origins import BATCH, Made, Origins
 from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages, texts_of
 from berth.transaction.batch import Write as PlannedWrite
 from berth.transaction.claims import Name
@@ -36,25 +38,59 @@ class Committer:
     """Writes plans into the ledger. `view` is the follower's: it is read, and learns what the leader has empty."""
 
     def __init__(
-        self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str, *, messages_max: int = MESSAGES_MAX
+        self,
+        ledger: LedgerPort,
+        view: LedgerView,
+        clock: Clock,
+        solver: str,
+        *,
+        messages_max: int = MESSAGES_MAX,
+        origins: Origins | None = None,
     ) -> None:
-        """`messages_max`: a plan of more messages is staged."""
+        """`messages_max`: a plan of more messages is staged. `origins` says what plans are made from; None: that is not
+        said."""
         self._ledger = ledger
         self._view = view
         self._clock = clock
         self._solver = solver
         self._messages_max = messages_max
+        self._origins = origins
 
     async def commit(
-        self, plan: str, decisions: Sequence[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
+        self,
+        plan: str,
+        decisions: Sequence[Decision],
+        revisions: Mapping[str, int],
+        tidy: Iterable[Name] = (),
+        *,
+        made: Made = BATCH,
     ) -> Outcome:
-        """Commit the plan whole; refused or lost, nothing of it will ever be acted on."""
+        """Commit the plan whole; refused or lost, nothing of it will ever be acted on.
+
+        `made`: how it was made, on the view as it still is.
+        """
+        origin = self._origins.of(made) if self._origins is not None else None
+        outcome = await self._commit(plan, decisions, revisions, tidy, origin)
+        if self._origins is not None and origin is not None and outcome.status == "committed":
+            self._origins.committed(origin)
+        return outcome
+
+    async def _commit(
+        self,
+        plan: str,
+        decisions: Sequence[Decision],
+        revisions: Mapping[str, int],
+        tidy: Iterable[Name],
+        origin: Round | None,
+    ) -> Outcome:
         texts = texts_of(decisions)
         parts = stages(decisions, self._messages_max, texts)
         if len(parts) <= 1:
-            entry = Plan(id=plan, status=PlanStatus.COMMITTED, decisions=len(decisions), solver=self._solver)
+            entry = Plan(
+                id=plan, status=PlanStatus.COMMITTED, decisions=len(decisions), solver=self._solver, round=origin
+            )
             return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy, texts))
-        return await self._staged(plan, parts, revisions, texts)
+        return await self._staged(plan, parts, revisions, texts, origin)
 
     async def delete(self, names: Iterable[Name], accounts: Iterable[str] = ()) -> None:
         """Tidying: delete settled decisions and the stamps of accounts that are gone."""
@@ -79,6 +115,7 @@ class Committer:
         parts: Sequence[Sequence[Decision]],
         revisions: Mapping[str, int],
         texts: Mapping[Name, bytes],
+        origin: Round | None,
     ) -> Outcome:
         epoch = self._view.epoch.epoch
         key = subjects.plan_key(epoch, plan)
@@ -86,7 +123,7 @@ class Committer:
         # its way has to refuse a later one. Only our own writes move it (R8).
         batches = [
             plan_batch(self._view, entry, part, revisions, texts=texts)
-            for entry, part in zip(self._entries(plan, parts), parts, strict=True)
+            for entry, part in zip(self._entries(plan, parts, origin), parts, strict=True)
         ]
         own: dict[str, int] = {key: 0}
         for number, batch in enumerate(batches, 1):
@@ -102,13 +139,20 @@ class Committer:
             own.update((write.key, first + offset) for offset, write in enumerate(writes))
         return Outcome("committed", own[key])
 
-    def _entries(self, plan: str, parts: Sequence[Sequence[Decision]]) -> Iterator[Plan]:
-        """The plan entry of each stage."""
+    def _entries(self, plan: str, parts: Sequence[Sequence[Decision]], origin: Round | None) -> Iterator[Plan]:
+        """The plan entry of each stage; the last one says what the plan was made from."""
         done = 0
         for number, part in enumerate(parts, 1):
             done += len(part)
-            status = PlanStatus.COMMITTED if number == len(parts) else PlanStatus.OPEN
-            yield Plan(id=plan, status=status, stage=number, decisions=done, solver=self._solver)
+            is_last = number == len(parts)
+            yield Plan(
+                id=plan,
+                status=PlanStatus.COMMITTED if is_last else PlanStatus.OPEN,
+                stage=number,
+                decisions=done,
+                solver=self._solver,
+                round=origin if is_last else None,
+            )
 
     async def _send(self, plan: str, writes: Sequence[PlannedWrite]) -> Outcome:
         result = await self._ledger.commit([Write(*write) for write in writes])

@@ -29,6 +29,8 @@ class ConfigurationView:
         self._data: dict[str, str] | None = None
         self._complete = Completeness()
         self._reported = ""
+        self.text: str | None = None
+        """The text that was read last and could be used; a ConfigMap is none."""
         self.on_use: Callable[[SchedulerConfig], None] = lambda config: None
         """Called when another configuration holds."""
         self.on_change: Callable[[], None] = lambda: None
@@ -76,7 +78,10 @@ class ConfigurationView:
 
     def read(self, text: str | None) -> bool:
         """Read a text, None where there is none; whether another configuration holds from now on."""
-        return self._use(self._configuration.read(text))
+        is_another = self._configuration.read(text)
+        if not self.problems:
+            self.text = text
+        return self._use(is_another)
 
     def refuse(self, source: str, message: str) -> None:
         """It cannot be had where it should be."""

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from berth.bus.port import Clock
 from berth.contracts import buckets
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.reading import NODE_METRICS
 
 FOLLOW_TIMEOUT_S = 10.0
-NODE_METRICS = "nodemetrics"
-"""Those keys of STATE that are followed apart, by who looks at what nodes really use."""
 MUST_BE_READ = frozenset(
     {
         buckets.STATE,

@@ -18,7 +18,6 @@ from berth.placement_solver import metrics
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
-from berth.placement_solver.core.decide import Basis, decisions_of, nominating
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
@@ -27,12 +26,15 @@ from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.twins import NO_TWIN
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.explaining import Explaining
 from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.origins import BATCH, Made, Origins
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.pricing import Pricing
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
@@ -40,6 +42,7 @@ from berth.placement_solver.revoking import Revoking
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
+from berth.placement_solver.written import decisions_on
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
 from berth.transaction.claims import Name
@@ -73,7 +76,9 @@ class Rounds:
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
         preempts: bool = False,
+        origins: Origins | None = None,
     ) -> None:
+        """`origins` says what plans are made from; None: that is not said."""
         self.cluster = cluster
         self.changed = asyncio.Event()
         self.readiness = Readiness(cluster, clock)
@@ -88,8 +93,19 @@ class Rounds:
             Pricing(cluster.prices, optimiser, self.changed.set, lambda: cluster.now_ms) if optimiser else None
         )
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
-        self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
+        self._committer = Committer(
+            ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
+        )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
+        by_rules = Preempting(cluster, verifier, self._verified, random)
+        self.explaining = Explaining(
+            cluster,
+            self._event_publisher,
+            clock,
+            # What leaves where preemption is switched on, the rounds see to.
+            (lambda unit: None) if preempts else by_rules.who_would_leave,
+        )
+        cluster.solver.tells = False  # words are made after the round
         self._tidying = Tidying(cluster, self._committer, clock)
         self._revoking = Revoking(
             cluster,
@@ -185,60 +201,83 @@ class Rounds:
         return f"{self._random.getrandbits(96):024x}", Trial(self.cluster.capacity)
 
     async def _conclude(
-        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float
+        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float, besides: str = ""
     ) -> None:
         """Commit and publish; what is not committed is tried again."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
-            outcome = await self._commit(plan, solution, trial)
+            outcome = await self._commit(plan, solution, trial, Made(groups=_groups(units), besides=besides))
             if outcome.status != "committed":
                 await self._try_again(units, outcome)
                 return
             self._look_again(solution.placements)
             await self._announce(plan, solution, started)
         proposals = 0
+        alike: dict[bytes, Nobody] = {}
         for refused in refused_together(units, solution):
+            twin = self._twin_of(refused)
             if not self._preempting.concerns(refused):
-                await self._refuse(refused.refusals)
+                self._refuse(refused)
+            elif twin in alike:
+                self._refuse_all(refused, alike[twin])
             elif proposals < PROPOSALS_MAX:
                 proposals += 1
-                await self._preempt(refused)
+                nobody = await self._preempt(refused)
+                if nobody is None:
+                    alike.clear()  # what was committed may be another answer to all
+                elif twin:
+                    alike[twin] = nobody
             else:
                 self._make_ready(refused)
 
+    def _twin_of(self, refused: Refused) -> bytes:
+        """The same for those who are alike; empty for who is not."""
+        unit = refused.unit
+        waiting = self.cluster.queue.waiting.get(unit.candidates[0].name) if len(unit.candidates) == 1 else None
+        return self.cluster.twin_of(waiting) if waiting is not None and not unit.needed else NO_TWIN
+
     # --- preemption --------------------------------------------------------------------------------------------------
 
-    async def _preempt(self, refused: Refused, advice: Advice | None = None, *, asks: bool = True) -> None:
+    async def _preempt(self, refused: Refused, advice: Advice | None = None, *, asks: bool = True) -> Nobody | None:
         """Make others leave for those that were refused, under a plan of its own; or refuse them, and say why nobody
         leaves. `asks`: the optimiser may be asked first whether less will do."""
         still = [self._refused(refusal) for refusal in refused.refusals]
         if any(waiting is None for waiting in still) or not self.readiness.may_plan():
             self._make_ready(refused)
-            return
+            return None
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
         found = self._preempting.propose(refused, plan, advice)
         if isinstance(found, Free):
             self._make_ready(refused)
-            return
+            return None
         if isinstance(found, Nobody):
-            await self._refuse([refusal._replace(preemption=found.message) for refusal in refused.refusals])
-            for waiting in still if found.again else ():
-                if waiting is not None:
-                    self.cluster.queue.try_again(waiting, self.cluster.now)
-            return
+            self._refuse_all(refused, found)
+            return found
         if asks and self._improves(refused, found):
-            return
+            return None
         solution = Solution(found.placements, ())
-        outcome = await self._commit(plan, solution, trial, found)
+        besides = "an advice of the optimiser" if advice is not None else ""
+        made = Made("preemption", _groups((refused.unit,)), self._preempting.drawn, besides)
+        outcome = await self._commit(plan, solution, trial, made, found)
         if outcome.status != "committed":
             await self._try_again([refused.unit], outcome)
-            return
+            return None
         self._look_again(solution.placements)
         if found.victims:
             metrics.NOMINATED.inc(len(found.placements))  # `placement.nominated` says what they wait for
         else:
             await self._announce(plan, solution, started)
+        return None
+
+    def _refuse_all(self, refused: Refused, nobody: Nobody) -> None:
+        """Refuse those for whom nobody leaves."""
+        self._refuse(
+            refused._replace(refusals=tuple(each._replace(preemption=nobody.message) for each in refused.refusals))
+        )
+        for refusal in refused.refusals if nobody.again else ():
+            if (waiting := self._refused(refusal)) is not None:
+                self.cluster.queue.try_again(waiting, self.cluster.now)
 
     def _make_ready(self, refused: Refused) -> None:
         """Those of them that still wait are tried again."""
@@ -297,7 +336,8 @@ class Rounds:
         solution = self._verified.solve(units, trial, plan) if joint is None else joint
         if kept - {placement.candidate.name for placement in solution.placements}:
             self.cluster.capacity_came_back = True  # others were refused for its sake
-        await self._conclude(units, solution, trial, plan, started)
+        besides = "" if joint is None else "a plan of the optimiser"
+        await self._conclude(units, solution, trial, plan, started, besides)
 
     def _improved(
         self, question: Question, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
@@ -328,6 +368,13 @@ class Rounds:
     async def grow(self) -> None:
         """Let Reservations hold more that ask for it and are placed; between two rounds."""
         await self._growing.look()
+
+    async def explain(self) -> bool:
+        """Make words for some of those who were refused without; whether there are more."""
+        if not self.readiness.may_plan():
+            return False
+        self.tell_time()
+        return await self.explaining.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""
@@ -362,29 +409,13 @@ class Rounds:
         plan: str,
         solution: Solution,
         trial: Trial,
+        made: Made = BATCH,
         proposal: Proposal | None = None,
     ) -> Outcome:
         """Commit the decisions of a solution; those of a proposal with victims as nominations."""
         cluster = self.cluster
-        book = cluster.book
-        basis = Basis(
-            book.complete["pods"].version,
-            book.complete["reservations"].version,
-            cluster.now_ms,
-            cluster.prices.version,
-        )
-        traces = {
-            waiting.object.uid: waiting.trace
-            for placement in solution.placements
-            if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
-        }
-        decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
+        decisions, revisions = decisions_on(cluster, solution.placements, plan, proposal)
         nominates = proposal is not None and bool(proposal.victims)
-        if proposal is not None and nominates:
-            gangs = {each.uid: gang.id for each in proposal.victims if (gang := cluster.gangs.strict_gang_of(each))}
-            taken = {account: at for key in proposal.groups for account, at in cluster.quotas.accounts(key).items()}
-            revisions.update(taken)
-            decisions = nominating(decisions, proposal, cluster.budgets.values(), gangs, taken)
         displaced = [each.name for each in proposal.displaced if each.decision is not None] if proposal else []
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
@@ -396,7 +427,7 @@ class Rounds:
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
         cluster.capacity.assume(trial.claims)
         started, ledger_starts = self._clock.monotonic(), cluster.ledger_starts
-        outcome = await self._committer.commit(plan, decisions, revisions, displaced)
+        outcome = await self._committer.commit(plan, decisions, revisions, displaced, made=made)
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
         if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
@@ -464,20 +495,18 @@ class Rounds:
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         await self._event_publisher.planned(plan, solution.placements, took_ms)
 
-    async def _refuse(self, refusals: Sequence[Refusal]) -> None:
-        for refusal in refusals:
+    def _refuse(self, refused: Refused) -> None:
+        """Let them rest; they are told after the round."""
+        for refusal in refused.refusals:
             waiting = self._refused(refusal)
             if waiting is None:
                 continue
-            metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
             if self._may_lag(waiting, refusal.reasons):
                 self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
                 self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
                 continue
             self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
-            await self._event_publisher.refused(
-                waiting, refusal.reasons, gang=refusal.gang, preemption=refusal.preemption
-            )
+            self.explaining.put(waiting, refused.unit, refusal)
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""
@@ -495,3 +524,8 @@ class Rounds:
         if self.readiness.may_plan():
             await self._tidying.tidy()
             await self._event_publisher.repeat()
+
+
+def _groups(units: Sequence[Unit]) -> dict[str, dict[str, int]]:
+    """How many members of each gang have to be placed, by group."""
+    return {unit.id: unit.needed for unit in units if unit.needed}

@@ -19,23 +19,30 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
 from berth.contracts.prices import PricesQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
+from berth.contracts.round import Ground
+from berth.contracts.what_if import WhatIfQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.estimating import Estimating
 from berth.placement_solver.gang_picture import gangs_seen
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
-from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.origins import Origins
+from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
 from berth.placement_solver.price_tables import PriceTables
-from berth.placement_solver.readiness import NODE_METRICS
+from berth.placement_solver.reading import NODE_METRICS, Following
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.views import ViewSink
+from berth.placement_solver.what_if.asking import WhatIf
+from berth.placement_solver.what_if.running import Limits
 from berth.placement_solver.why import answer
 from berth.runtime import Context, serve_status
+from berth.runtime.snapshot import in_snapshot
 
 SERVICE = "placement-solver"
 MEMBER_TTL_S = 6
@@ -72,6 +79,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         optimiser=optimiser,
         optimiser_budget_s=settings.optimiser_budget_s,
         preempts=settings.preemption,
+        origins=Origins(cluster, ctx.clock, _ground(settings)) if settings.tell_origins else None,
     )
     prices = PriceTables(cluster, ctx.clock)
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
@@ -84,12 +92,18 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     _follow_prices(ctx, prices)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(ctx, cluster, rounds, prices)
+    limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
+    what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
+    estimating = Estimating(cluster, rounds.readiness, ctx.clock, settings.estimates_every_s, in_snapshot)
+    if settings.estimates_every_s:
+        ctx.spawn(estimating.run(), name="estimates")
+    await _answer(ctx, cluster, rounds, what_if, prices, estimating)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
         prices,
     )
+    ctx.spawn(explain_for_ever(ctx, rounds), name="explain")
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
         await rounds_for_ever(ctx, rounds)
@@ -97,6 +111,16 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         await rounds.stop()
         if optimiser is not None:
             await optimiser.stop()
+
+
+def _ground(settings: Settings) -> Ground:
+    return Ground(
+        id="",
+        schedulers=sorted(settings.scheduler_names),
+        hand_off=sorted(settings.hand_off),
+        config_map=settings.scheduler_config_map,
+        preempts=settings.preemption,
+    )
 
 
 def _tell_of_configuration(ctx: Context[Settings], cluster: ClusterView) -> None:
@@ -144,11 +168,18 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
             end()
             rounds.readiness.read_to_end(bucket)
 
-        return ViewSink(bucket, applies, starts_over, ends, wake, ctx.log.warning)
+        return ViewSink(bucket, applies, starts_over, ends, wake, ctx.log.warning, cluster.reading.of(bucket))
+
+    def follow(name: str, bucket: str, each: ViewSink, keys: str) -> None:
+        rounds.readiness.starts_over(name)
+        follower = ctx.bus.follow(bucket, each, keys=keys)
+        if bucket != buckets.LEASE:
+            cluster.reading.follow(lambda: follower.created)
+        ctx.spawn(follower.run(), name=f"follow {name}")
 
     def read_state(entry: Entry) -> None:
         rounds.tell_time()  # a pod's age counts from when it is read
-        cluster.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap, trace=entry.traceparent)
+        cluster.read(buckets.STATE, entry)
 
     sinks = {
         buckets.STATE: sink(
@@ -159,19 +190,17 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         ),
         buckets.INVENTORY: sink(
             buckets.INVENTORY,
-            lambda e: cluster.read_inventory(e.key, e.value, e.deleted),
+            lambda e: cluster.read(buckets.INVENTORY, e),
             cluster.reset_inventory,
         ),
-        buckets.QUOTA: sink(
-            buckets.QUOTA, lambda e: cluster.read_quota(e.key, e.value, e.deleted), cluster.reset_quota
-        ),
+        buckets.QUOTA: sink(buckets.QUOTA, lambda e: cluster.read(buckets.QUOTA, e), cluster.reset_quota),
         buckets.RESERVATION: sink(
-            buckets.RESERVATION, lambda e: cluster.read_reserved(e.key, e.value, e.deleted), cluster.reset_reserved
+            buckets.RESERVATION, lambda e: cluster.read(buckets.RESERVATION, e), cluster.reset_reserved
         ),
-        buckets.SLO: sink(buckets.SLO, lambda e: cluster.read_offer(e.key, e.value, e.deleted), cluster.reset_offers),
+        buckets.SLO: sink(buckets.SLO, lambda e: cluster.read(buckets.SLO, e), cluster.reset_offers),
         buckets.LEDGER: sink(
             buckets.LEDGER,
-            lambda e: cluster.read_ledger(e.key, e.value, e.deleted, e.sequence),
+            lambda e: cluster.read(buckets.LEDGER, e),
             cluster.reset_ledger,
         ),
         # Who is alive is looked at now and then: a renewal is no reason to wake up.
@@ -179,8 +208,7 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     }
     keys = {buckets.LEASE: f"{FAMILY}.>", buckets.SLO: "offer.>"}
     for bucket, each in sinks.items():
-        rounds.readiness.starts_over(bucket)
-        ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")
+        follow(bucket, bucket, each, keys.get(bucket, ">"))
 
     def wake_if_eased() -> None:
         if cluster.has_news:
@@ -189,14 +217,14 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     reports = {
         buckets.METRICS: sink(
             buckets.METRICS,
-            lambda e: cluster.read_metrics(e.key, e.value, deleted=e.deleted, stored_s=e.stored_s),
+            lambda e: cluster.read(buckets.METRICS, e),
             lambda: cluster.reset_reports(agents=True),
             rounds.changed.set,
             wake_if_eased,
         ),
         NODE_METRICS: sink(
             NODE_METRICS,
-            lambda e: cluster.read_node_metric(e.key, e.value, deleted=e.deleted),
+            lambda e: cluster.read(NODE_METRICS, e),
             lambda: cluster.reset_reports(agents=False),
             rounds.changed.set,
             wake_if_eased,
@@ -210,9 +238,7 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         for name, keys_of in ((buckets.METRICS, ">"), (NODE_METRICS, "nodemetric.>")):
             each = reports.pop(name, None)
             if each is not None:
-                rounds.readiness.starts_over(name)
-                bucket = buckets.STATE if name == NODE_METRICS else name
-                ctx.spawn(ctx.bus.follow(bucket, each, keys=keys_of).run(), name=f"follow {name}")
+                follow(name, buckets.STATE if name == NODE_METRICS else name, each, keys_of)
 
     cluster.on_profiles = follow_reports
     follow_reports()
@@ -224,7 +250,7 @@ def _follow_prices(ctx: Context[Settings], prices: PriceTables) -> None:
     def nothing() -> None:
         pass
 
-    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning)
+    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning, Following())
     prices.bucket = ctx.bus.owned(
         buckets.PRICE, keys="prices.*", sink=sink, on_reset=prices.again, on_conflict=prices.again
     )
@@ -239,15 +265,27 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, prices: PriceTables) -> None:
+async def _answer(
+    ctx: Context[Settings],
+    cluster: ClusterView,
+    rounds: Rounds,
+    what_if: WhatIf,
+    prices: PriceTables,
+    estimating: Estimating,
+) -> None:
     async def why(payload: bytes) -> bytes:
-        return encode(answer(cluster, decode(payload, WhyQuestion)))
+        question = decode(payload, WhyQuestion)
+        await rounds.explaining.tell_of((question.namespace, question.name))
+        return encode(estimating.beside(answer(cluster, question)))
 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))
 
     async def gang(payload: bytes) -> bytes:
         return encode(gangs_seen(cluster, decode(payload, GangQuestion)))
+
+    async def supposed(payload: bytes) -> bytes:
+        return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
 
     async def asked_prices(payload: bytes) -> bytes:
         decode(payload, PricesQuestion)
@@ -271,5 +309,5 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, 
             "price_maker": cluster.prices.last.name,
         }
 
-    others = {"why": why, "node": node, "gang": gang, "prices": asked_prices}
+    others = {"why": why, "node": node, "gang": gang, "whatif": supposed, "prices": asked_prices}
     await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)

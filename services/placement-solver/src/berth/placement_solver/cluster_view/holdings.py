@@ -25,6 +25,7 @@ from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
+from berth.placement_solver.core.estimates.stays import Stays
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.growths import Growths
@@ -43,6 +44,7 @@ from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
+from berth.placement_solver.reading import Reading
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget
@@ -78,17 +80,17 @@ class Holdings:
         self.quotas = Quotas()
         self.quotas.stamped = self._stamped
         self.payers = Payers(self.quotas)
-        self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
         self.gangs = Gangs()
         self.facts = facts_of(self.nodes, self._pod, self.gangs, self._place_of)
+        self.capacity = Capacity(self.nodes, self.quotas, self.facts.charges)
         self.network = self.facts.network
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
         self.facts.pools.quotas = self.quotas
         self.charged = ChargedPods()
-        self.capacity.tallies = (*self.facts.tallies, self.charged)
+        self.facts.charges.tell(self.charged)
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)
@@ -125,7 +127,10 @@ class Holdings:
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.growths = Growths(self.nodes, self.book, self.profiles.of)
         self.queue = Queue()
-        self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
+        self.happenings = Happenings(
+            lambda namespace: self.namespaces.get(namespace, NO_LABELS),
+            lambda waiting, node: self.nodes.could_hold(node, waiting.template.requests),
+        )
         self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas, self.payers)
@@ -133,6 +138,8 @@ class Holdings:
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.reading = Reading()
+        """How far each bucket was read, where that is kept."""
         self.moment = 0
         """Grows with what is read, and with each round."""
         self.now = 0.0
@@ -144,6 +151,7 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
+        self.stays = Stays()
         self.prices = PriceKeeping(self.nodes, self.solver.costs, self.quotas, prices_from)
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.prices.workload)
         self._trackers = {

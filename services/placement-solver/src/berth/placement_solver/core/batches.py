@@ -165,8 +165,7 @@ class Batches:
         template, obj = waiting.template, waiting.object
         if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
             self._count(waiting, before.cls, before.quota)
-            wish = alike_request_of(obj, before.wish)
-            return before._replace(name=waiting.name, object=obj, wish=wish, seen_ms=waiting.seen_ms)
+            return before.alike(obj, alike_request_of(obj, before.wish), waiting.seen_ms)
         cls = self._classes.of(template, list(obj.problems))
         compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):

@@ -18,6 +18,7 @@ import msgspec
 
 from berth.contracts import names
 from berth.contracts.base import Reason
+from berth.contracts.explanation import Explanation
 from berth.contracts.state import Pod, PodTemplate, Reservation
 from berth.placement_solver.core.twins import NO_TWIN, Twins
 from berth.placement_solver.core.withdrawals import Withdrawals
@@ -56,6 +57,7 @@ class Waiting:
     ready: bool = False
     reasons: tuple[Reason, ...] = ()
     message: str = ""
+    explanation: Explanation | None = None
     named_at: float = 0.0
     named_version: int = 0
     watch: bytes = b""
@@ -192,10 +194,21 @@ class Queue:
         """It was tried in vain: back off, then wait for a sign that something changed."""
         waiting.ready = waiting.held = False
         waiting.held_for_reservation_at = None
-        waiting.reasons = reasons
+        waiting.reasons, waiting.explanation = reasons, None
         waiting.tries += 1
         waiting.tried_at = now
         self._watch(waiting, now)
+
+    def tell(self, waiting: Waiting, reasons: tuple[Reason, ...], explanation: Explanation | None = None) -> None:
+        """The reasons of a refusal are these, and no others that might have been: if it still rests for them, it does
+        until something happens that helps with these."""
+        waiting.reasons, waiting.explanation = reasons, explanation
+        members = self._watching.get(waiting.watch)
+        if members is None or members.get(waiting.name) is not waiting:
+            return
+        self._no_longer_watches(waiting)
+        rests_s = self._watch_for(waiting)
+        self.rest_until(waiting, max(waiting.tried_at + rests_s, self._now))
 
     def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float, *, until: float | None = None) -> None:
         """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes, or at `until`."""
@@ -264,17 +277,25 @@ class Queue:
 
     def _watch(self, waiting: Waiting, now: float) -> None:
         """It rests until something happens that may help it, or for as long as nothing does."""
-        codes = sorted({reason.code for reason in waiting.reasons})
-        is_known = bool(codes) and all(code in READS for code in codes)
         self._unwatch(waiting)
-        waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
-        self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        rests_s = self._watch_for(waiting)
         if not waiting.held:  # who was not tried says nothing of those who are alike
             self._twins.rest(waiting)
-        self.rest_until(waiting, now + (FLUSH_S if is_known else RETRY_S))
+        self.rest_until(waiting, now + rests_s)
+
+    def _watch_for(self, waiting: Waiting) -> float:
+        """Keep it with those whom the same events help; for how long it rests where none does."""
+        codes = sorted({reason.code for reason in waiting.reasons})
+        is_known = bool(codes) and all(code in READS for code in codes)
+        waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
+        self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        return FLUSH_S if is_known else RETRY_S
 
     def _unwatch(self, waiting: Waiting) -> None:
         self._twins.rise(waiting)
+        self._no_longer_watches(waiting)
+
+    def _no_longer_watches(self, waiting: Waiting) -> None:
         members = self._watching.get(waiting.watch)
         if members is not None and members.get(waiting.name) is waiting:
             del members[waiting.name]
@@ -298,6 +319,10 @@ class Queue:
     def ready_about(self) -> int:
         """About how many are ready; entries that are out of date count too."""
         return len(self._heap)
+
+    def position(self, waiting: Waiting) -> int:
+        """How many of those who wait come before it, if all were ready."""
+        return sum(1 for each in self.waiting.values() if each.order < waiting.order)
 
     def next_retry(self) -> float:
         """When the next back-off ends; infinite without one."""

@@ -8,7 +8,8 @@ the live columns and taken back by the caller (`Trial`), so that a plan costs no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Self
 
 import msgspec
@@ -101,7 +102,20 @@ class Solver:
         self.picker = Picker(capacity.nodes, policy)
         self.take_overs: TakeOvers | None = None
         """Where Reservations go that take over pods; None: none does."""
+        self.tells = True
+        """Whether refusals come with words; else with what `core.explain.untold` says."""
         self._within: Mask | None = None
+        self._made: tuple[Candidate, Claim] | None = None
+        """The claim that was made last which is granted nothing by itself."""
+
+    @contextmanager
+    def telling(self, *, words: bool = True) -> Iterator[None]:
+        """Refusals come with words meanwhile, or without."""
+        before, self.tells = self.tells, words
+        try:
+            yield
+        finally:
+            self.tells = before
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
         """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
@@ -277,10 +291,12 @@ class Solver:
         if not len(self.nodes):
             return self._why(candidate)
         ranked = self.costs.ranked(candidate.cls)
+        row = ranked.first()
+        if not np.isfinite(ranked.values[row]):
+            return self._why(candidate)
         scores = self.picker.asked(candidate)
         claim = None
-        is_free = not candidate.asked and self._within is None
-        if is_free and not scores and np.isfinite(ranked.values[row := ranked.first()]):
+        if not candidate.asked and self._within is None and not scores:
             claim = self._claim(candidate, Target(row), plan)
         claim = claim or self._claim_among(candidate, scores, ranked.values.copy(), plan)
         if claim is None:
@@ -323,7 +339,11 @@ class Solver:
         reservation: str = "",
         before: tuple[Step, ...] = (),
     ) -> Claim:
-        return Claim(
+        is_plain = not grants and not reservation and not before
+        if is_plain and self._made is not None and _ask_alike(candidate, self._made[0]) and self._made[1].plan == plan:
+            # The first three fields of a claim say whose it is, and where.
+            return Claim(candidate.name, candidate.object.uid, self.nodes.names[row], *self._made[1][3:])
+        claim = Claim(
             name=candidate.name,
             uid=candidate.object.uid,
             node=self.nodes.names[row],
@@ -341,8 +361,13 @@ class Solver:
             uncharged=candidate.uncharged,
             surcharge=dict(candidate.surcharge),
         )
+        if is_plain:
+            self._made = candidate, claim
+        return claim
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
+        if not self.tells:
+            return explain.untold(candidate, self.nodes)
         return explain.nowhere(candidate, self.nodes, self.costs) or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
@@ -510,6 +535,8 @@ class Solver:
             refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)
+        if not self.tells:
+            return reasons
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
         repair = group_repair(cls, self.nodes, rows, needed - len(placed))
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
@@ -522,6 +549,19 @@ def alone(placement: Placement) -> Placement:
         if gang is not None:
             return placement._replace(gang=gang)
     return placement
+
+
+def _ask_alike(one: Candidate, other: Candidate) -> bool:
+    """Whether what both take is the same, but for whose it is and where."""
+    return (
+        one.cls is other.cls
+        and one.charge is other.charge
+        and one.uncharged == other.uncharged
+        and one.quota == other.quota
+        and one.non_preemptible == other.non_preemptible
+        and one.object.attempt == other.object.attempt
+        and one.is_reservation == other.is_reservation
+    )
 
 
 def _is_handed(nomination: Nomination | None) -> bool:
