@@ -9,6 +9,8 @@ measured how much is allocated, which part of the asked GPUs was placed, and whi
 Both are the protocol of "Beware of Fragmentation" (USENIX ATC 2023) and of `docs/performance.md`. Prints the figures
 and what lies between them; asserts nothing. The folder may have the published orders (`orders/TRACE-SEED.txt`).
 
+The policy `score` is FGD as a score of a profile, in Berth.
+
     python tests/bench/bench_quality.py [FOLDER] [--traces default,cpu100] [--seeds 42,43] [--departures 1] [--jobs 2]
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import json
 import multiprocessing
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -23,9 +26,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from fgd import Fgd
+from fgd import Fgd, typical_pods
 from openb import Driven, add_folder, arrivals, gpu_milli, gpus_milli, has_folder
 
+from berth.contracts import names
 from berth.placement_solver.core.prices import program
 from berth.placement_solver.core.solve import Trial
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes, read_pods
@@ -104,7 +108,30 @@ class ByBerth:
             self._driven.cluster.prices.workload.left()
 
 
-POLICIES: Final = {"FGD": ByFgd, "Berth": ByBerth}
+class ByScore(ByBerth):
+    """The yardstick as a score of a profile: the same nodes, and of a share's cards the tightest."""
+
+    def __init__(self, nodes: Sequence[TraceNode], workload: Sequence[TracePod]) -> None:
+        super().__init__(nodes, workload)
+        score = "FragmentationGradientDescent"
+        typical = [
+            {"cpuMilli": cpu, "gpus": gpus, "gpuPercent": milli // 10 or 100, "models": list(models), "count": number}
+            for (cpu, milli, gpus, models), number in typical_pods([pod.request for pod in workload])
+        ]
+        profile = {
+            "schedulerName": names.SCHEDULER_NAME,
+            "plugins": {"score": {"enabled": [{"name": score}], "disabled": [{"name": "*"}]}},
+            "pluginConfig": [
+                {"name": score, "args": {"typicalPods": typical}},
+                {"name": "Berth", "args": {"decides": "kube-scheduler"}},
+            ],
+        }
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        if not self._driven.cluster.configuration.read(json.dumps({**head, "profiles": [profile]})):
+            raise ValueError(self._driven.cluster.configuration.problems)
+
+
+POLICIES: Final = {"FGD": ByFgd, "Berth": ByBerth, "score": ByScore}
 
 
 class Filling(NamedTuple):

@@ -23,6 +23,7 @@ CARDS = 8
 COVERED = 0.95
 """Of the workload's pods, by frequency: the typical ones."""
 
+Key = tuple[int, int, int, tuple[str, ...]]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -37,18 +38,26 @@ class _Typical(NamedTuple):
     models: Sequence[tuple[str, ...]]
 
 
-def _key(request: PodRequest) -> tuple[int, int, int, tuple[str, ...]]:
+def _key(request: PodRequest) -> Key:
     return request.cpu_milli, request.gpu_milli if request.gpus else 0, request.gpus, tuple(request.models)
 
 
-def _typical(workload: Sequence[PodRequest]) -> _Typical:
+def typical_pods(workload: Sequence[PodRequest]) -> list[tuple[Key, int]]:
+    """The kinds of pods that are typical of a workload (cores, thousandths of a card, cards, models), and how many."""
     counted = Counter(map(_key, workload))
-    chosen, covered = [], 0
+    chosen: list[tuple[Key, int]] = []
+    covered = 0
     for key, number in sorted(counted.items(), key=lambda each: (-each[1], each[0])):
         if covered >= COVERED * len(workload):
             break
         chosen.append((key, number))
         covered += number
+    return chosen
+
+
+def _typical(workload: Sequence[PodRequest]) -> _Typical:
+    chosen = typical_pods(workload)
+    covered = sum(number for _, number in chosen)
     keys = [key for key, _ in chosen]
     return _Typical(
         np.array([key[0] for key in keys]),

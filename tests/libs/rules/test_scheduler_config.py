@@ -533,6 +533,8 @@ def test_a_plugin_that_cannot_be_is_named(plugins: dict[str, Any], field: str, w
         ("NodeResourcesFitPlus", {"resources": {f"r{at}": {} for at in range(257)}}, "resources"),
         ("ScarceResourceAvoidance", {"resources": ["r"] * 257}, "resources"),
         ("ScarceResourceAvoidance", {"resources": [1]}, "resources[0]"),
+        ("FragmentationGradientDescent", {"typicalPods": [{"gpuPercent": 0}]}, "typicalPods[0].gpuPercent"),
+        ("FragmentationGradientDescent", {"typicalPods": [{}, {"count": 0}]}, "typicalPods[1].count"),
         ("LoadAwareScheduling", {"usageThresholds": {"cpu": 101}}, "usageThresholds[cpu]"),
         ("LoadAwareScheduling", {"resourceWeights": {"example.com/x": 1}}, "estimatedScalingFactors"),
         ("LoadAwareScheduling", {"aggregated": {"usageAggregatedDuration": "5"}}, "aggregated.usageAggregatedDuration"),

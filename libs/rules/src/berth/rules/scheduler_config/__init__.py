@@ -11,6 +11,7 @@ from berth.rules.scheduler_config.args import (
     DeviceStrategy,
     FitArgs,
     FitPlusArgs,
+    FragmentationArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NumaArgs,
@@ -23,6 +24,7 @@ from berth.rules.scheduler_config.args import (
     ScoringStrategy,
     Shape,
     ShapePoint,
+    TypicalPod,
     VolumeBindingArgs,
 )
 from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
@@ -44,6 +46,7 @@ __all__ = [
     "ElasticQuotaArgs",
     "FitArgs",
     "FitPlusArgs",
+    "FragmentationArgs",
     "InterPodAffinityArgs",
     "LoadAwareArgs",
     "NodeAffinityArgs",
@@ -60,6 +63,7 @@ __all__ = [
     "ScoringStrategy",
     "Shape",
     "ShapePoint",
+    "TypicalPod",
     "VolumeBindingArgs",
     "read_scheduler_config",
     "sharing_of",

@@ -25,6 +25,9 @@ from berth.rules.scheduler_config.shapes import GROUP, Args, Strict
 from berth.rules.topology_spread import Defaults, problems_of
 
 PERCENT_MAX: Final = 100
+CPU_MILLI_MAX: Final = 1 << 30
+GPUS_MAX: Final = 64
+COUNT_MAX: Final = 1 << 30
 WEIGHT_MAX: Final = 100
 PLUS_WEIGHT_MAX: Final = 2**31 - 1
 SHAPE_SCORE_MAX: Final = 10
@@ -145,6 +148,23 @@ class ScarceArgs(Args, frozen=True, kw_only=True):
     """Koordinator's ScarceResourceAvoidanceArgs: resources that are kept for pods which ask for them."""
 
     resources: tuple[str, ...] = ()
+
+
+class TypicalPod(Strict, frozen=True, kw_only=True):
+    """Pods that are typical of the workload, so many of them. `gpu_percent` is what each takes of each of its `gpus`;
+    `models` are those of which its cards have to be, any where none is listed."""
+
+    cpu_milli: Integer = 0
+    gpus: Integer = 0
+    gpu_percent: Integer = 100
+    models: tuple[str, ...] = ()
+    count: Integer = 1
+
+
+class FragmentationArgs(Args, frozen=True, kw_only=True):
+    """What Fragmentation Gradient Descent goes by: the workload. Without it all nodes are rated alike."""
+
+    typical_pods: tuple[TypicalPod, ...] = ()
 
 
 class NumaStrategy(Strict, frozen=True, kw_only=True):
@@ -331,6 +351,15 @@ def _device_share(args: DeviceShareArgs, path: str) -> Found:
         yield Problem(field=f"{path}.gpuSharedResourceTemplatesConfig", message="must name a ConfigMap")
 
 
+def _fragmentation(args: FragmentationArgs, path: str) -> Found:
+    for at, each in enumerate(args.typical_pods):
+        where = f"{path}.typicalPods[{at}]"
+        yield from _within(each.cpu_milli, 0, CPU_MILLI_MAX, f"{where}.cpuMilli")
+        yield from _within(each.gpus, 0, GPUS_MAX, f"{where}.gpus")
+        yield from _within(each.gpu_percent, 1, PERCENT_MAX, f"{where}.gpuPercent")
+        yield from _within(each.count, 1, COUNT_MAX, f"{where}.count")
+
+
 def _resources(resources: Sequence[Resource], path: str) -> Found:
     for at, each in enumerate(resources):
         yield from _within(each.weight, 0, WEIGHT_MAX, f"{path}[{at}].weight")
@@ -362,6 +391,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "DynamicResources": (DynamicResourcesArgs, _dynamic_resources),
     "NodeResourcesFitPlus": (FitPlusArgs, _fit_plus),
     "ScarceResourceAvoidance": (ScarceArgs, None),
+    "FragmentationGradientDescent": (FragmentationArgs, _fragmentation),
     "LoadAwareScheduling": (LoadAwareArgs, load_aware.problems_of),
     "NodeNUMAResource": (NumaArgs, _numa),
     "DeviceShare": (DeviceShareArgs, _device_share),

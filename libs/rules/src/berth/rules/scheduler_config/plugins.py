@@ -69,8 +69,9 @@ OPTIONAL: Final = (
     _plugin("NodeResourcesFitPlus", "preScore score"),
     _plugin("ScarceResourceAvoidance", "preScore score"),
     _plugin("LoadAwareScheduling", "preFilter filter preScore score reserve"),
+    _plugin("FragmentationGradientDescent", "preScore score"),
 )
-"""Koordinator's plugins that a profile may switch on; no default has them."""
+"""Plugins that a profile may switch on; no default has them: Koordinator's, and a published policy to compare with."""
 
 SCORING: Final = (
     _plugin("NodeNUMAResource", "preFilter filter preScore score reserve preBind"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.placement_solver.core.seams import Floats, RowArray, Score
+from berth.placement_solver.core.seams import FirstOfEquals, Floats, RowArray, Score
 
 
 class Rated(NamedTuple):
@@ -31,7 +31,8 @@ def total(rated: Iterable[Rated], rows: RowArray) -> Floats:
 
 
 def best(rated: Sequence[Rated], rows: RowArray, cost: Floats) -> int:
-    """The position of the row of the highest sum; among equals the one of least cost, then the first.
+    """The position of the row of the highest sum; among equals the one of least cost, then the first. A score may say
+    that it is the first whatever it costs.
 
     kube-scheduler chooses among equals by chance, and computes no score for a single node.
     """
@@ -39,6 +40,8 @@ def best(rated: Sequence[Rated], rows: RowArray, cost: Floats) -> int:
         return 0
     sums = total(rated, rows)
     among = np.flatnonzero(sums == sums.max())
+    if any(isinstance(each.score, FirstOfEquals) for each in rated):
+        return int(among[0])
     return int(among[np.argmin(cost[among])])
 
 

@@ -39,6 +39,7 @@ from berth.placement_solver.core.gatherers.seam import Gatherer
 from berth.placement_solver.core.load_table import LoadTable
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
 from berth.placement_solver.core.scores.device_share import DeviceShareScore
+from berth.placement_solver.core.scores.fragmentation import FragmentationScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.load_aware_scheduling import LoadAwareScore
@@ -69,6 +70,7 @@ from berth.rules.scheduler_config import (
     DeviceShareArgs,
     FitArgs,
     FitPlusArgs,
+    FragmentationArgs,
     InterPodAffinityArgs,
     LoadAwareArgs,
     NodeAffinityArgs,
@@ -193,6 +195,7 @@ class Registry:
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         plus = profile.args_of("NodeResourcesFitPlus", FitPlusArgs)
         scarce = profile.args_of("ScarceResourceAvoidance", ScarceArgs)
+        typical = profile.args_of("FragmentationGradientDescent", FragmentationArgs)
         scores: tuple[Listed, ...] = (
             Listed(TaintTolerationScore(nodes), lambda template: True),
             Listed(NodeAffinityScore(nodes, added), lambda template: True),
@@ -216,6 +219,7 @@ class Registry:
             Listed(NodeResourcesFitPlusScore(nodes, facts.scored, plus), lambda template: True),
             Listed(ScarceResourceAvoidanceScore(nodes, scarce), lambda template: True),
             Listed(LoadAwareScore(load), lambda template: True),
+            Listed(FragmentationScore(nodes, self.device_share, typical), lambda template: True),
             # As NodeResourcesFit does, it rates what Berth's own cost rates.
             Listed(DeviceShareScore(nodes, self.device_share, devices)),
             Listed(NodeNUMAResourceScore(nodes, facts.scored, self.cores, numa)),

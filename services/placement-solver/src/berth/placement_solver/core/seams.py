@@ -237,6 +237,10 @@ class Score(Protocol[Q]):
         """The ratings among the feasible rows as scores."""
 
 
+class FirstOfEquals:
+    """A score that says itself which of equal nodes is taken where scores decide: the first one."""
+
+
 class Charge:
     """The claim of a pod on the row of its node. `pod` None: nobody shows it, and what it takes is all that is known.
 
