@@ -37,6 +37,8 @@ BEGAN: Final = 1.7e9
 """Unix time of the trace's beginning."""
 PLAYED: Final = 24
 STAYS_MAX_S: Final = 86_400
+JUDGED: Final = 0.8
+"""The first ones of those about whom something was said: of the others the end is not seen."""
 BACK_OFF_S: Final = 15.0
 EVENTS_MAX: Final = 400
 EVERY_S: Final = 600.0
@@ -171,7 +173,7 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
                 if unit not in said and len(starts) == PLAYED:
                     said[unit] = Word(at, sorted(starts), np.inf)
             spent += time.perf_counter() - began
-    words = list(said.values())
+    words = list(said.values())[: int(JUDGED * len(said))]
     if options.keep:
         (options.keep / f"{trace}.json").write_bytes(msgspec.json.encode([(*each[:2], each.started) for each in words]))
     hits = judged(words)
