@@ -37,6 +37,9 @@ BEGAN: Final = 1.7e9
 """Unix time of the trace's beginning."""
 PLAYED: Final = 24
 STAYS_MAX_S: Final = 86_400
+JUDGED: Final = 0.75
+"""Nothing is said any more when so many of the pods have come: the others let the end of those before be seen."""
+DRAIN_S: Final = 864_000.0
 BACK_OFF_S: Final = 15.0
 EVENTS_MAX: Final = 400
 EVERY_S: Final = 600.0
@@ -154,7 +157,7 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
             placed(soonest)
         world.tell(at)
 
-    for pod in pods:
+    for index, pod in enumerate(pods):
         at = times[pod.name][0]
         until(at)
         world.add([pod])
@@ -162,7 +165,7 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
         waiting = {"/".join(name) for name in world.cluster.queue.waiting}
         waited |= waiting
         fresh = waiting - said.keys()
-        if fresh and at - looked >= EVERY_S:
+        if fresh and at - looked >= EVERY_S and index < JUDGED * len(pods):
             looked, looks, began = at, looks + 1, time.perf_counter()
             now_s = BEGAN + at
             ground = Gathering(world.cluster, now_s).ground()
@@ -171,6 +174,7 @@ def run(folder: Path, options: argparse.Namespace, trace: str) -> Result:
                 if unit not in said and len(starts) == PLAYED:
                     said[unit] = Word(at, sorted(starts), np.inf)
             spent += time.perf_counter() - began
+    until(times[pods[-1].name][0] + DRAIN_S)
     words = list(said.values())
     if options.keep:
         (options.keep / f"{trace}.json").write_bytes(msgspec.json.encode([(*each[:2], each.started) for each in words]))

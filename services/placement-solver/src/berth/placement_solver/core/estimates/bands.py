@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 LEVELS: Final = (0.5, 0.9)
-STEP: Final = 0.12
+STEP: Final = 0.2
 """In logarithms of time."""
 FACTOR_MAX: Final = 6.0
 KEPT: Final = 500
