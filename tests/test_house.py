@@ -38,6 +38,7 @@ SPECIALISTS = {
     "node-qos-enforcer": {"reconciler", "views"},
     "node-authenticator": set(),
     "yarn-operator": {"resource_manager", "views"},
+    "recorder": {"views"},
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
@@ -391,7 +392,7 @@ def commands() -> set[str]:
     """The commands of the command line, from its source: importing it would start nothing, but is slow."""
     tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
     return {
-        node.name
+        node.name.replace("_", "-")
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
     }
