@@ -61,7 +61,9 @@ PARTS = {
         follows=(buckets.STATE, buckets.LEDGER), consumes=True, reads_events=True, commits=True, makes_topology=True
     ),
     "device-inventory": Part(
-        follows=(buckets.STATE, buckets.METRICS), owns=(buckets.INVENTORY,), leases=("device-inventory",)
+        follows=(buckets.STATE, buckets.METRICS, buckets.SLO),
+        owns=(buckets.INVENTORY,),
+        leases=("device-inventory",),
     ),
     "quota-manager": Part(follows=(buckets.STATE, buckets.LEDGER), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(

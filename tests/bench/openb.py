@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import kube, names, subjects
 from berth.placement_solver.cluster_view import ClusterView
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.pods import pod_of
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes, read_pods
 from berth.testing.builders import GI, gpu_slots
 from berth.testing.feed import Feed

@@ -15,7 +15,7 @@ from tests.chaos.eyes import Life
 from tests.e2e.recount import Gang, Json, gang_of
 
 from berth.bus import Bus
-from berth.contracts import buckets, subjects
+from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.event import AuditReported
 from berth.contracts.ledger import Epoch
@@ -33,7 +33,7 @@ class Loss(NamedTuple):
 
 async def newest_loss(bus: Bus, raised_ms: Mapping[int, int]) -> Loss | None:
     """The epoch that the ledger's leader is in. `raised_ms` has the Unix time of each raise that was heard of."""
-    stored = await bus.newest(buckets.LEDGER, subjects.EPOCH_KEY)
+    stored = await bus.ledger().read(subjects.EPOCH_KEY)
     if stored is None or stored.deleted:
         return None
     entry = decode(stored.value, Epoch)

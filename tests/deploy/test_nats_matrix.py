@@ -40,7 +40,7 @@ READERS = {
     buckets.INVENTORY: {"device-inventory", "placement-solver", "recorder", AGENT},
     buckets.QUOTA: {"quota-manager", "placement-solver", "recorder", "auditor"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver", "recorder"},
-    buckets.SLO: {"slo-manager", "placement-solver", "recorder", "yarn-operator", AGENT},
+    buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "recorder", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "recorder", "slo-manager"},
     buckets.LEDGER: {
         "placement-solver",

@@ -9,12 +9,16 @@ import pytest
 from tests.e2e.clusters import HOME
 from tests.e2e.corner import Corner
 from tests.e2e.koordlet import METRICS, Koordlet
-from tests.e2e.objects import NODES
+from tests.e2e.objects import NODES, TOPOLOGIES
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
-from berth.contracts.names import ANNOTATION_ORIGIN_ALLOCATABLE, BATCH_CPU, BATCH_MEMORY
+from berth.contracts import buckets
+from berth.contracts.codec import encode
+from berth.contracts.names import ANNOTATION_NUMA_SPEC, ANNOTATION_ORIGIN_ALLOCATABLE, BATCH_CPU, BATCH_MEMORY
+from berth.contracts.node_report import NodeReport, ReportedCore, ReportedZone
 from berth.contracts.slo import CONFIG_MAP
+from berth.contracts.subjects import named_key
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -68,6 +72,55 @@ async def test_a_node_lends_what_others_leave(whole: Whole, corner: Corner) -> N
         await whole.call("DELETE", f"{MAPS}/{NAME}")
         await lends(whole, node, None)
     finally:
+        await whole.try_call("DELETE", f"{MAPS}/{NAME}")
+        await whole.try_call("DELETE", f"{METRICS}/{node}")
+
+
+async def test_numa_nodes_show_what_they_lend(whole: Whole, corner: Corner) -> None:
+    await whole.try_call("POST", "/api/v1/namespaces", {"metadata": {"name": HOME}})
+    node = await corner.node("zoned")
+    koordlet = Koordlet(whole, node)
+    await koordlet.start()
+    said = whole.bus.owned(buckets.METRICS, keys="report.>")
+    await said.ready()
+    cores = [ReportedCore(socket=0, core=core, zone=core // 4, cpus=str(core)) for core in range(8)]
+    zones = [ReportedZone(zone=zone, memory=16 << 30) for zone in (0, 1)]
+    report = NodeReport(node=node, version=1, parts={"cpus": 1}, cores=cores, zones=zones)
+    said.put(named_key("report", node), encode(report))
+
+    async def shown() -> list[str | None] | None:
+        status, found = await whole.try_call("GET", f"{TOPOLOGIES}/{node}")
+        if status != 200:
+            return None
+        resources = [{each["name"]: each["available"] for each in zone["resources"]} for zone in found["zones"]]
+        return [each.get(BATCH_CPU) for each in resources]
+
+    async def until_shown(*amounts: str | None) -> None:
+        async def look() -> bool:
+            return await shown() == list(amounts)
+
+        await until(look, f"its topology shows {amounts}")
+
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "namespace": HOME}}
+    try:
+        await until_shown(None, None)
+        await whole.call("POST", MAPS, config | {"data": {"colocation-config": json.dumps(COLOCATION)}})
+        for _ in range(2):
+            await koordlet.report("1")
+            await until(lambda: _is_offered(whole), "an offer")
+        await lends(whole, node, "5k")
+        await until_shown("2500", "2500")
+        spec = {ANNOTATION_NUMA_SPEC: json.dumps({"numaTopologyPolicy": "SingleNUMANode"})}
+        for name, milli in (("one", 2000), ("two", 2000), ("three", 1000)):
+            await corner.pod(name, {BATCH_CPU: str(milli), BATCH_MEMORY: "1Mi"}, labels=BE, annotations=spec)
+            if name != "three":
+                await corner.bound(name)
+        await corner.refused("three", "NUMA node")
+        await whole.call("DELETE", f"{MAPS}/{NAME}")
+        await until_shown(None, None)
+    finally:
+        said.delete(named_key("report", node))
+        await said.close()
         await whole.try_call("DELETE", f"{MAPS}/{NAME}")
         await whole.try_call("DELETE", f"{METRICS}/{node}")
 

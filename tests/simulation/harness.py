@@ -51,6 +51,7 @@ LEDGER: Final = f"KV_{buckets.LEDGER}"
 QUOTA: Final = f"KV_{buckets.QUOTA}"
 STATE: Final = f"KV_{buckets.STATE}"
 SLO: Final = f"KV_{buckets.SLO}"
+METRICS: Final = f"KV_{buckets.METRICS}"
 RESTART_S: Final = (0.5, 4.0)
 SKEW_S: Final = 2.0
 QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
@@ -81,11 +82,12 @@ class Nats(SimNats):
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
-        """See `SimNats.add_stream`; what LEDGER, STATE, QUOTA and SLO store is shown to the observer."""
+        """See `SimNats.add_stream`; what LEDGER, STATE, QUOTA and SLO store is shown to the observer, of METRICS
+        that there are reports."""
         super().add_stream(stream)
         if stream.name == buckets.COMMANDS:
             self._hear_commands(stream)
-        if stream.name not in (LEDGER, STATE, QUOTA, SLO):
+        if stream.name not in (LEDGER, STATE, QUOTA, SLO, METRICS):
             return
         tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
         observer, world, is_ledger = self.observer, self.world, stream.name == LEDGER
@@ -106,6 +108,10 @@ class Nats(SimNats):
                     observer.quota(key, each.data, deleted)
                 elif stream.name == SLO:
                     observer.slo(key, each.data, deleted)
+                elif stream.name == METRICS:
+                    kind, name = subjects.parts(key)
+                    if kind == "node" and not deleted:
+                        observer.news.reported(name)
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)
@@ -284,8 +290,16 @@ def build(
 
 
 def _show_api(kube: SimKube, observer: Observer, world: World) -> None:
+    said: dict[str, str] = {}
+
     def seen(event: Event) -> None:
         observer.at(world.now)
-        observer.api(event.resource.plural, event.obj.data, deleted=event.kind == DELETED)
+        data = event.obj.data
+        observer.api(event.resource.plural, data, deleted=event.kind == DELETED)
+        if event.resource.plural == "nodemetrics":
+            name, at = data["metadata"]["name"], (data.get("status") or {}).get("updateTime", "")
+            if at and said.get(name) != at:
+                said[name] = at
+                observer.news.reported(name)
 
     kube.store.listen(seen)

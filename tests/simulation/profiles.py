@@ -67,7 +67,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "taken over",
         "windows",
     ),
-    "lending": ("lent", "let go"),
+    "lending": ("lent", "let go", "silent"),
     "admission": ("profiled",),
     "pressure": ("pressed",),
     "yarn": ("divided", "yarn away"),

@@ -111,6 +111,34 @@ async def test_a_message_that_was_acknowledged_here_and_never_read_is_compared_t
     assert view.resets == (1 if is_lost else 0)
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_the_same_bytes_at_the_same_place_are_not_the_message_that_was_acknowledged(
+    bus: Bus, connect, nats_server: NatsServer, is_lost: bool
+) -> None:
+    """Two replicas fill a bucket with what is true, in orders of their own: the last message of both may be alike."""
+    owned = bus.owned(LEDGER, keys="mine.>")
+    await owned.ready()
+    saved = await while_down(bus, nats_server, nats_server.save_store)
+    for key in ("mine.a", "mine.b", "mine.c"):
+        owned.put(key, b"1")
+        await owned.drain()
+    may_go_on = hold(owned._follower)  # type: ignore[arg-type]
+    if is_lost:
+        await while_down(bus, nats_server, lambda: nats_server.restore_store(saved))
+        other = (await connect("other")).owned(LEDGER, keys="mine.>")
+        await other.ready()
+        for key in ("mine.b", "mine.a", "mine.c"):
+            other.put(key, b"1")
+            await other.drain()
+    else:
+        nats_server.restart()
+        await eventually(lambda: not owned._follower.attached.is_set())
+    may_go_on.set()
+    await eventually(lambda: owned._follower.attached.is_set())
+    assert owned._era == (1 if is_lost else 0)
+    assert [owned.sequence(key) for key in ("mine.a", "mine.b")] == ([2, 1] if is_lost else [1, 2])
+
+
 async def test_what_is_acknowledged_here_while_the_histories_are_compared_ends_nothing(
     bus: Bus, nats_server: NatsServer, spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,19 +27,6 @@ async def test_names_are_read_by_name_and_patterns_by_a_consumer(bus: Bus) -> No
     assert isinstance(bus.follow(BUCKET, View()), Follower)
 
 
-async def test_a_key_may_be_read_once(bus: Bus) -> None:
-    assert await bus.newest(BUCKET, KEY) is None
-    await put(bus, b"1")
-    await put(bus, b"2")
-    stored = await bus.newest(BUCKET, KEY)
-    assert stored is not None
-    assert (stored.value, stored.deleted) == (b"2", False)
-    await put(bus, b"", KV_Operation="DEL")
-    stored = await bus.newest(BUCKET, KEY)
-    assert stored is not None
-    assert stored.deleted
-
-
 async def test_it_shows_what_is_there_and_what_changes(bus: Bus, spawn) -> None:
     await put(bus, b"1")
     view = View()

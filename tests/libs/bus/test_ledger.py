@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from berth.bus import Bus, Committed, Disconnected, Refused, Stored, Unknown, Write, jetstream
+from berth.bus import Bus, Committed, Disconnected, Refused, Unknown, Write, jetstream
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually, eventually_async
 
@@ -32,7 +32,7 @@ async def test_one_stale_sequence_refuses_everything(bus: Bus) -> None:
     outcome = await ledger.commit([Write("c", b"2", 0), Write("a", b"2", 1), Write("b", b"2", 1)])
     assert isinstance(outcome, Refused)
     assert outcome.code in (10071, 10164)
-    assert await ledger.read("a") == Stored(1, b"1", False)
+    assert (await ledger.read("a") or ())[:3] == (1, b"1", False)
     assert await ledger.read("c") is None
     assert await ledger.commit([Write("c", b"2", 0), Write("a", b"2", 1), Write("b", b"2", 2)]) == Committed(5)
 
@@ -64,7 +64,7 @@ async def test_a_deletion_marker_travels_in_a_batch(bus: Bus, spawn) -> None:
     ledger = bus.ledger()
     await ledger.commit([Write("a", b"1", 0)])
     assert await ledger.commit([Write("a", None, 1), Write("b", b"1", 0)]) == Committed(3)
-    assert await ledger.read("a") == Stored(2, b"", True)
+    assert (await ledger.read("a") or ())[:3] == (2, b"", True)
     await eventually(lambda: view.values == {"b": b"1"})
     raw = await jetstream.find(bus._link, "KV_berth_ledger", {"seq": 2})
     assert raw is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from tests.libs.bus.stored import STATE, last_sequence, read
 
@@ -38,6 +39,35 @@ async def test_of_two_owners_the_one_that_is_behind_is_refused(bus: Bus, connect
     paused.put("a", b"decided again")
     await paused.drain()
     assert await read(bus, "a") == b"decided again"
+
+
+async def test_what_was_shown_while_a_write_was_under_way_is_shown_once_more_when_that_is_refused(
+    bus: Bus, monkeypatch
+) -> None:
+    """The owner who sees it puts his own again, which is on its way already, and takes that for what stands there."""
+    view = View()
+    owned = bus.owned(STATE, sink=view, on_conflict=lambda key: told.append(view.values[key]))
+    told: list[bytes] = []
+    owned.put("a", b"1")
+    await owned.drain()
+    publish, asked = bus._link.publish, []
+
+    async def late(subject: str, payload: bytes = b"", **more: Any) -> None:
+        if payload == b"mine":
+            asked.append((subject, payload, more))
+        else:
+            await publish(subject, payload, **more)
+
+    monkeypatch.setattr(bus._link, "publish", late)
+    owned.put("a", b"mine")
+    await eventually(lambda: len(asked) == 1)
+    await bus._link.request(f"$KV.{STATE}.a", b"foreign", timeout_s=5)
+    await eventually(lambda: view.values["a"] == b"foreign")
+    assert not owned.put("a", b"mine")
+    view.values["a"] = b"mine"  # as the views of those who own a bucket do
+    await publish(asked[0][0], asked[0][1], **asked[0][2])
+    await owned.drain()
+    assert told == [b"foreign"]
 
 
 async def test_an_entry_by_somebody_else_takes_back_a_waiting_write(bus: Bus) -> None:

@@ -313,3 +313,10 @@ def test_one_moment_shows_numa_nodes_that_are_overfull() -> None:
     assert check_of(pods=[sharing("a", 0, 2000), sharing("b", 0, 1001)], nodes=[node()]) == [], (
         "nobody says what it has"
     )
+
+
+def test_what_a_numa_node_lends_may_fall_below_what_is_held() -> None:
+    status = {"numaNodeResources": [{"node": 0, "resources": {names.BATCH_CPU: "2000"}}]}
+    notes = {names.ANNOTATION_RESOURCE_STATUS: json.dumps(status), names.ANNOTATION_NUMA_SPEC: "{}"}
+    borrows = pod("a", "n1", {names.BATCH_CPU: "2000"}, notes=notes)
+    assert check_of(pods=[borrows], nodes=[node()], topologies=[topology()]) == []

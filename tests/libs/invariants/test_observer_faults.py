@@ -59,6 +59,7 @@ def test_every_promise_that_is_watched_has_a_fault() -> None:
     elsewhere |= {"I32"}  # and pools of quota trees: test_observer_pools
     elsewhere |= {"I31", "I35"}  # and shares of quota groups: test_observer_shares, test_observer_reclaims
     elsewhere |= {"I36"}  # and what nodes lend: test_observer_lent
+    elsewhere |= {"I42"}  # and on which reports: test_observer_news
     elsewhere |= {"I40"}  # and how that is divided: test_observer_divided
     elsewhere |= {"I37"}  # and who leaves for a node's sake: test_observer_pressed
     elsewhere |= {"I30"}  # and windows of schedules: test_observer_windows

@@ -5,7 +5,7 @@ import threading
 
 from berth.runtime import Context, ServiceSettings
 from berth.runtime.heartbeat import pulse
-from berth.runtime.process import lingering_threads, write_port_file
+from berth.runtime.process import collections_put_off, lingering_threads, write_port_file
 from berth.telemetry import Health
 
 
@@ -27,6 +27,19 @@ def test_lingering_threads_are_named():
         release.set()
         thread.join()
     assert "worker" not in lingering_threads(0.01)
+
+
+def test_collections_are_put_off_by_whoever_is_at_work_and_come_back_with_the_last():
+    before = gc.get_threshold()
+    first, second = collections_put_off(), collections_put_off()
+    with first:
+        put_off = gc.get_threshold()
+        second.__enter__()
+    assert gc.get_threshold() == put_off
+    assert put_off[0] > before[0]
+    assert put_off[1:] == before[1:]
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
 
 
 async def test_the_pulse_beats_and_freezes_once_ready(monkeypatch):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from tests.libs.invariants.story import Story
 
 from berth.auditor.core.objects import Lists
+from berth.auditor.core.steps import Steps
 from berth.auditor.reconciler import Reconciler
 from berth.contracts import kube, names
 from berth.contracts.event import AuditReported
 from berth.runtime import Event
+
+T = TypeVar("T")
 
 
 def lists_of(story: Story, metrics: list[dict[str, Any]] | None = None) -> Lists:
@@ -48,7 +51,16 @@ def reconciler(settle_s: float = 60.0) -> Reconciler:
 
 def look(at: Reconciler, story: Story, metrics: list[dict[str, Any]] | None = None) -> list[str]:
     """What a look at this very moment tells, as `verb promise`."""
-    return told(at.look(lists_of(story, metrics), ledger_of(story), story.now_s))
+    return told(result(at.looking(lists_of(story, metrics), ledger_of(story), story.now_s)))
+
+
+def result(steps: Steps[T]) -> T:
+    """What work in steps comes to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return over.value
 
 
 def told(events: list[Event]) -> list[str]:

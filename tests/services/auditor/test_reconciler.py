@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.libs.invariants.story import Good, Story
-from tests.services.auditor.looks import event_of, ledger_of, lists_of, look, reconciler, told
+from tests.services.auditor.looks import event_of, ledger_of, lists_of, look, reconciler, result, told
 
 from berth.auditor.reconciler import Reconciler
 from berth.contracts import names
@@ -106,7 +106,7 @@ def test_the_event_says_what_and_since_when() -> None:
     story.wait(100)
     look(at, story)
     story.wait(3)
-    (found,) = at.look(lists_of(story), ledger_of(story), story.now_s)
+    (found,) = result(at.looking(lists_of(story), ledger_of(story), story.now_s))
     event = event_of(found)
     assert (event.promise, event.title, event.lasts) == ("I1", "device-given-once", True)
     assert (event.since_ms, event.at_ms) == (100_000, 103_000)
@@ -114,7 +114,7 @@ def test_the_event_says_what_and_since_when() -> None:
     assert "default/a 100, default/theirs 100" in event.evidence
     assert found.subject == f"{PREFIX}.evt.audit.reported.found.I1.{found.id.split('.')[3]}"
     story.delete("pods", "theirs")
-    (gone,) = at.look(lists_of(story), ledger_of(story), story.now_s)
+    (gone,) = result(at.looking(lists_of(story), ledger_of(story), story.now_s))
     assert gone.subject == f"{PREFIX}.evt.audit.reported.gone.I1.{found.id.split('.')[3]}"
     assert not event_of(gone).lasts
     assert gone.id != found.id
@@ -128,14 +128,14 @@ def test_a_holder_that_has_just_left_is_not_held_against_its_successor() -> None
     lists = lists_of(story)
     story.delete("pods", "a")
     story.place("b", minors={0: 100})
-    assert told(at.look(lists, ledger_of(story), 0.0)) == []
+    assert told(result(at.looking(lists, ledger_of(story), 0.0))) == []
     story.bind("b")
     lists = lists_of(story)
     story.delete("pods", "b")
     story.pod("c")
     lists.pods.append(msgspec.convert(story.objects["pods"]["c"], type(lists.pods[0])))
     story.place("c", minors={0: 100})
-    assert at.look(lists, ledger_of(story), 3.0) == []
+    assert result(at.looking(lists, ledger_of(story), 3.0)) == []
     assert at.wants_another
 
 
@@ -148,7 +148,7 @@ def test_a_good_history_seen_with_any_lag_has_no_difference(seed: int) -> None:
         story = good.run(chance.randrange(12))
         lists = lists_of(story)
         good.run(chance.randrange(6))
-        assert at.look(lists, ledger_of(story), story.now_s) == []
+        assert result(at.looking(lists, ledger_of(story), story.now_s)) == []
 
 
 # --- what takes a while -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.services.worlds.inventory import GI, WHOLE, Bench, machine, node
 
@@ -11,6 +12,7 @@ from berth.contracts.command import MANAGER, ApplyObject, DeleteObject
 from berth.contracts.event import NodeChanged
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.node_report import NodeReport, ReportedCore, ReportedDevice, ReportedZone
+from berth.contracts.slo import NodeOffer, ZoneOffer
 from berth.contracts.state import Device, DeviceInfo, NodeResourceTopology, Pod, PodTemplate, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
@@ -314,3 +316,86 @@ def test_a_layout_that_cannot_be_leaves_the_object_as_it_is() -> None:
     )
     assert bench.asks(60.0) == []
     assert str(bench.reconciler.facts["reports that cannot be"]).startswith("n: cores[0].cpus")
+
+
+# --- what its NUMA nodes lend -----------------------------------------------------------------------------------------
+
+
+def two_zones() -> Bench:
+    bench = laid_out()
+    cores = [ReportedCore(socket=0, core=core, zone=core // 2, cpus=str(core)) for core in range(4)]
+    zones = [ReportedZone(zone=zone, memory=GI) for zone in (0, 1)]
+    bench.report(NodeReport(node="n", version=2, parts={"cpus": 2}, cores=cores, zones=zones))
+    return bench
+
+
+def offers(bench: Bench, *zones: ZoneOffer, uid: str = "u", is_said: bool = True) -> None:
+    offer = NodeOffer(node="n", uid=uid, revision=7, zones_written=list(zones) if is_said else None)
+    bench.entry(named_key("offer", "n"), encode(offer), bench.offers)
+
+
+def lends(zone: int, milli: int) -> ZoneOffer:
+    return ZoneOffer(zone=zone, amounts={names.BATCH_CPU: milli, names.BATCH_MEMORY: GI})
+
+
+def batch(apply: ApplyObject) -> list[str | None]:
+    """What is to be shown of batch cpu by NUMA node; None: nothing."""
+    shown = [{each["name"]: each for each in zone["resources"]} for zone in apply.fields["zones"]]
+    for resources in shown:
+        assert all(each["available"] == each["allocatable"] for each in resources.values())
+        assert (names.BATCH_CPU in resources) == (names.BATCH_MEMORY in resources)
+    return [resources.get(names.BATCH_CPU, {}).get("capacity") for resources in shown]
+
+
+def test_the_topology_shows_what_slo_says_that_its_numa_nodes_lend() -> None:
+    bench = two_zones()
+    (apply,) = bench.asks(50.0)
+    assert batch(apply) == [None, None]
+    see(bench, topology(apply))
+    bench.marked.clear()
+    offers(bench, lends(0, 1_500))
+    assert bench.marked == {"n"}
+    (apply,) = bench.asks(51.0)
+    assert batch(apply) == ["1500", "0"], "one that is not named lends nothing"
+    see(bench, topology(apply))
+    assert bench.asks(52.0) == []
+    offers(bench, lends(0, 1_500))
+    offers(bench, lends(0, 1_400), lends(1, 200))
+    (apply,) = bench.asks(52.1)
+    assert batch(apply) == ["1400", "200"]
+    see(bench, topology(apply))
+    offers(bench)
+    assert batch(bench.asks(53.0)[0]) == [None, None]
+
+
+def test_what_changes_of_an_offer_and_is_not_to_be_shown_marks_nobody() -> None:
+    bench = two_zones()
+    offers(bench, lends(0, 1_500))
+    bench.marked.clear()
+    offer = NodeOffer(node="n", uid="u", revision=9, zones=[lends(0, 9)], zones_written=[lends(0, 1_500)])
+    bench.entry(named_key("offer", "n"), encode(offer), bench.offers)
+    assert bench.marked == set()
+
+
+@pytest.mark.parametrize("why", ["lost", "nobody says", "another node", "unreadable"])
+def test_where_nobody_says_it_what_is_shown_stays_while_the_node_lends(why: str) -> None:
+    bench = two_zones()
+    offers(bench, lends(0, 1_500), lends(1, 100))
+    (apply,) = bench.asks(50.0)
+    see(bench, topology(apply))
+    bench.show(node(version=2, allocatable={names.BATCH_CPU: 1_600}))
+    if why == "lost":
+        bench.offers.reset()
+    elif why == "nobody says":
+        offers(bench, is_said=False)
+    elif why == "another node":
+        offers(bench, uid="former")
+    else:
+        bench.entry(named_key("offer", "n"), b"{", bench.offers)
+        assert bench.reconciler.unreadable == 1
+    assert bench.asks(51.0) == []
+    bench.report(msgspec.structs.replace(bench.agents.reports["n"], version=3, parts={"cpus": 3}))
+    assert bench.asks(52.0) == []
+    bench.show(node(version=3))
+    asked = bench.asks(53.0)
+    assert [batch(each) for each in asked] == ([] if why == "unreadable" else [[None, None]])

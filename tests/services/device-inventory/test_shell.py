@@ -12,9 +12,10 @@ from berth.contracts import buckets, names
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import MANAGER, ApplyObject, Command, DeleteObject
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.node_report import NodeReport, ReportedDevice
-from berth.contracts.state import Device, DeviceInfo, Node
-from berth.contracts.subjects import named_key
+from berth.contracts.node_report import NodeReport, ReportedCore, ReportedDevice, ReportedZone
+from berth.contracts.slo import NodeOffer, ZoneOffer
+from berth.contracts.state import Device, DeviceInfo, Node, Synced
+from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.settings import SERVICE, Settings
 from berth.device_inventory.shell import Shell, main
@@ -221,3 +222,30 @@ async def test_what_an_agent_reports_becomes_an_object_and_goes_with_the_report(
     world.report(None, name)
     await eventually(lambda: isinstance(world.commands[-1], DeleteObject), what="the deletion")
     assert world.commands[-1].uid == "d1"
+
+
+async def test_what_slo_says_of_numa_nodes_reaches_the_topology(world: World) -> None:
+    name = "cpu-1.example.com"
+    world.version = 1
+    world.show(Node(name=name, uid="u1", version=1))
+    world.complete()
+    for kind in ("noderesourcetopologies", "pods"):
+        world.put(synced_key(kind), Synced(kind=kind, version=1, complete=True))
+    slo = world.bus.owned(buckets.SLO)
+    await slo.ready()
+    zone = ZoneOffer(zone=0, amounts={names.BATCH_CPU: 1_500, names.BATCH_MEMORY: GI})
+    slo.put(named_key("offer", name), encode(NodeOffer(node=name, uid="u1", revision=1, zones_written=[zone])))
+    await world.start("one", device_sync_nodes=False)
+    cores = [ReportedCore(socket=0, core=core, zone=0, cpus=str(core)) for core in range(2)]
+    told = NodeReport(node=name, version=7, parts={"cpus": 7}, cores=cores, zones=[ReportedZone(zone=0, memory=GI)])
+    world.report(told, name)
+
+    def shown() -> dict[str, str]:
+        applied = [each for each in world.commands if isinstance(each, ApplyObject)]
+        resources = applied[-1].fields["zones"][0]["resources"] if applied else []
+        return {each["name"]: each["allocatable"] for each in resources}
+
+    await eventually(lambda: shown().get(names.BATCH_CPU) == "1500", what="what it lends")
+    assert shown()[names.BATCH_MEMORY] == "1Gi"
+    slo.put(named_key("offer", name), encode(NodeOffer(node=name, uid="u1", revision=2, zones_written=[])))
+    await eventually(lambda: names.BATCH_CPU not in shown(), what="that it lends nothing")

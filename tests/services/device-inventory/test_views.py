@@ -16,7 +16,15 @@ from berth.contracts.state import Device, DeviceInfo, Node, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import AgentView, InventoryView, NetworkView, PodView, RuntimeView, StateView
+from berth.device_inventory.views import (
+    AgentView,
+    InventoryView,
+    NetworkView,
+    OfferView,
+    PodView,
+    RuntimeView,
+    StateView,
+)
 from berth.runtime import Moment
 
 STEPS = 120
@@ -43,7 +51,7 @@ class Bench:
         self.published = InventoryView(self.marked.add)
         agents, pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
         runtimes, network = RuntimeView(self.marked.add), NetworkView(self.marked.add)
-        views = (self.view, self.published, agents, pods, runtimes, network)
+        views = (self.view, self.published, agents, pods, runtimes, network, OfferView(self.marked.add))
         self.reconciler = Reconciler(Rules(), *views, self.mark_all)
 
     def mark_all(self) -> None:

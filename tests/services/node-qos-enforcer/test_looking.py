@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from berth.node_qos_enforcer.core.node_report import CPUS, KUBELET, Findings
+from berth.node_qos_enforcer.cpu_reading import AGAIN_S
 from berth.node_qos_enforcer.kubelet_reading import ASK_EVERY_S
 from berth.node_qos_enforcer.looking import Looker
 from berth.node_qos_enforcer.reporting import Reporter
@@ -136,6 +137,7 @@ def test_what_is_torn_is_named_and_the_part_stays_what_it_was(
     before = reporter.report(looker.look(), Moment(1.0, 1.0))
     assert set(before.parts) == {CPUS, KUBELET}
     machine.write(path, text)
+    machine.now += AGAIN_S
     found = looker.look()
     assert (fields(found), found.unread) == ([field], unread)
     after = reporter.report(found, Moment(2.0, 2.0))
@@ -148,6 +150,23 @@ def test_what_is_torn_is_named_and_the_part_stays_what_it_was(
     assert [problem.field for problem in after.problems] == [field]
     fresh = Reporter("n", None).report(found, Moment(2.0, 2.0))
     assert fresh.parts == {}, "CPUs whose pins were never read would pass for free"
+
+
+def test_a_cpu_that_is_offline_is_seen_at_once_and_another_place_of_one_after_a_while(machine: Machine) -> None:
+    looker = machine.looker()
+
+    def cores() -> list[tuple[int, str]]:
+        found = looker.look().cpus
+        assert found is not None
+        return [(each.core, each.cpus) for each in found.cores]
+
+    assert cores() == [(0, "0-1"), (1, "2-3"), (2, "4-5"), (3, "6-7")]
+    machine.write("sys/devices/system/cpu/online", "0-5,7\n")
+    assert cores() == [(0, "0-1"), (1, "2-3"), (2, "4-5"), (3, "7")]
+    machine.write("sys/devices/system/cpu/cpu7/topology/core_id", "9\n")
+    assert cores()[-1] == (3, "7")
+    machine.now += AGAIN_S
+    assert cores()[-1] == (9, "7")
 
 
 CONFIG_FILE = """

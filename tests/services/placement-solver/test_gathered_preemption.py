@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from tests.services.worlds.solver.bench import SolverBench
 
-from berth.contracts import names
+from berth.contracts import names, subjects
+from berth.contracts.kube import LabelSelector
 from berth.contracts.ledger import Decision
+from berth.contracts.state import PodDisruptionBudget
 from berth.placement_solver import metrics
 from berth.rules.eviction_notes import Mark, Nominated, mark_note, nomination_note
 from berth.rules.preemption import BY_QUOTA, BY_SCHEDULER
@@ -207,6 +209,24 @@ async def test_of_a_group_some_lie_together_and_others_anywhere(run: Any, bench:
     assert paths(run) == {"p0": ["s2", "b3"], "p1": ["s2", "b3"]}
     assert {each.gang.size for each in decisions(run).values() if each.gang} == {4}
     assert metrics.REJECTED_PLANS._value.get() == before
+
+
+async def test_what_a_budget_allows_is_spent_once_for_all_parts(run: Any, bench: SolverBench) -> None:
+    for node in PLACES:
+        made = pod(f"low-{node}").requests(cpu=16_000).template(priority={3: 1, 6: 1, 1: 2, 2: 3, 7: 3}.get(node, 9))
+        run.pod((made.label("app", "x") if node in (1, 3, 6) else made).on(f"node-{node}"))
+    run.version += 1
+    budget = PodDisruptionBudget(
+        namespace="default",
+        name="b",
+        version=run.version,
+        selector=LabelSelector(match_labels={"app": "x"}),
+        disruptions_allowed=2,
+    )
+    run.state(subjects.namespaced_key("poddisruptionbudget", "default", "b"), budget)
+    mixed(run, spec((BLOCK, "MustGather", 0)), "")
+    await bench.until_idle()
+    assert victims(run) == ["low-2", "low-3", "low-6", "low-7"], "the first part has spent the budget"
 
 
 async def test_gangs_of_a_group_each_lie_where_they_have_to(run: Any, bench: SolverBench) -> None:

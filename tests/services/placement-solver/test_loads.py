@@ -372,7 +372,7 @@ def from_scratch(run: Any, args: LoadAwareArgs, row: int) -> Measured:
     report = cluster.loads.reports.of(node.name)
     metric = report.metric if report is not None else None
     pods = [
-        assigned_of(args, report.key(each.name, each.uid) if report else None, each.template, each.pod)
+        assigned_of(args, report.key(each.claim.name, each.uid) if report else None, each.template, each.pod)
         for each in cluster.loads.on(row)
     ]
     return Measured(

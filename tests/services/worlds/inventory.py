@@ -14,7 +14,15 @@ from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import AgentView, InventoryView, NetworkView, PodView, RuntimeView, StateView
+from berth.device_inventory.views import (
+    AgentView,
+    InventoryView,
+    NetworkView,
+    OfferView,
+    PodView,
+    RuntimeView,
+    StateView,
+)
 from berth.runtime import Moment
 
 GI = 1 << 30
@@ -55,8 +63,8 @@ class Bench:
         self.agents, self.pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
         self.published = InventoryView(self.marked.add)
         self.runtimes = RuntimeView(self.marked.add)
-        self.network = NetworkView(self.marked.add)
-        views = (self.view, self.published, self.agents, self.pods, self.runtimes, self.network)
+        self.network, self.offers = NetworkView(self.marked.add), OfferView(self.marked.add)
+        views = (self.view, self.published, self.agents, self.pods, self.runtimes, self.network, self.offers)
         self.reconciler = Reconciler(Rules(**rules), *views, self.mark_all)
 
     def mark_all(self) -> None:

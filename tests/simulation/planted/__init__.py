@@ -248,6 +248,13 @@ PLANTED: Final[dict[str, Bug]] = {
         "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
+    "old reports": Bug("a report of what a node uses counts for ever", lending.old_as_new, run_profiles.SILENT),
+    "clocks of nodes": Bug(
+        "a report is as old as its node's clock says", lending.by_clocks_of_nodes, run_profiles.SILENT
+    ),
+    "any write": Bug(
+        "an object that is written again is taken for a new report", lending.any_write_is_news, run_profiles.SILENT
+    ),
     "scattered": Bug("members of a gang may lie anywhere", gathers.lie_anywhere, run_profiles.GATHERED),
     "reserved alone": Bug(
         "a Reservation of a gang does not wait for the others", in_members.go_alone, run_profiles.RESERVED_MEMBERS

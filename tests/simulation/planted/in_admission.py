@@ -8,9 +8,11 @@ from typing import Any
 from unittest.mock import patch
 
 from berth.admission_webhook import reconciler
+from berth.auditor.core.steps import Steps
 from berth.auditor.core.unprofiled import Unprofiled
 from berth.cluster_writer.core import webhooks as writer
 from berth.contracts.command import WebhookEntry
+from berth.invariants import Finding
 from berth.rules import webhooks
 from berth.rules.admission import conversion, profile_rule
 
@@ -44,6 +46,11 @@ def first_container_alone() -> Planted:
     return patch.object(conversion, "list_in", list_in)
 
 
+def _nobody(self: Unprofiled, lists: object) -> Steps[list[Finding]]:
+    yield from ()
+    return []
+
+
 def missed_untold() -> Planted:
     """Nobody looks for pods that were created without their profile."""
-    return patch.object(Unprofiled, "look", lambda self, lists: [])
+    return patch.object(Unprofiled, "looking", _nobody)

@@ -98,10 +98,15 @@ def stages_expect_what_is_read() -> Planted:
     """A later stage is written down when it is sent."""
 
     async def staged(
-        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int], texts: Any
+        self: Committer,
+        plan: str,
+        parts: Sequence[Sequence[Decision]],
+        revisions: Mapping[str, int],
+        texts: Any,
+        origin: Any,
     ) -> Outcome:
         outcome = Outcome("lost")
-        for number, (entry, part) in enumerate(zip(self._entries(plan, parts), parts, strict=True), 1):
+        for number, (entry, part) in enumerate(zip(self._entries(plan, parts, origin), parts, strict=True), 1):
             *writes, last = committing.plan_batch(self._view, entry, part, revisions, texts=texts)
             before = outcome.sequence
             outcome = await self._send(plan, [*writes, last._replace(expected=before)])

@@ -25,6 +25,7 @@ from tests.simulation import (
     recording,
     reserved_members,
     shares,
+    silent,
     volumes,
     webhooks,
 )
@@ -134,6 +135,10 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+SILENT: Final = replace(
+    LENT, cluster=silent.cluster, actions=silent.crowd, end_s=170.0, whole_s=180.0, size=Size(nodes=3, singles=140)
+)
+"""The same on nodes of which nothing is heard for a while."""
 DIVIDED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=80),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
-from tests.simulation import node_agent
+from tests.simulation import node_agent, silent
 from tests.simulation.harness import Harness
 from tests.simulation.settled import cores, devices, ended, quotas, reserved, shown
 
@@ -29,11 +29,12 @@ def unsettled(harness: Harness, counts: Counts | None = None) -> list[str]:
     """
     counts = counts or Counts()
     not_over, not_so = _not_over(harness, counts), _not_so(harness, counts)
-    left = node_agent.left_behind(harness, counts)
+    left, old = node_agent.left_behind(harness, counts), silent.on_old_reports(harness, counts)
     return [
         *_promised("L1 settles", not_over),
         *_promised("I8 rebuilt-equals", not_so),
         *_promised("I38 undone-exactly", left),
+        *_promised("I42 lent-on-news", old),
     ]
 
 

@@ -33,6 +33,7 @@ from berth.contracts import (
     slo,
     state,
     topology,
+    what_if,
 )
 from berth.contracts.subjects import PREFIX
 
@@ -177,6 +178,10 @@ CHANNELS = (
     Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
     Channel(gang_question.GangQuestion, "request", f"{_SVC}.placement-solver.gang", "anybody"),
     Channel(gang_question.GangAnswer, "reply", f"{_SVC}.placement-solver.gang", _SOLVER),
+    Channel(what_if.WhatIfQuestion, "request", f"{_SVC}.placement-solver.whatif", "anybody"),
+    Channel(what_if.WhatIfAnswer, "reply", f"{_SVC}.placement-solver.whatif", _SOLVER),
+    Channel(what_if.QuotasIfQuestion, "request", f"{_SVC}.quota-manager.quotasif", "anybody"),
+    Channel(what_if.QuotasIfAnswer, "reply", f"{_SVC}.quota-manager.quotasif", _QUOTA),
     Channel(quota_question.QuotaQuestion, "request", f"{_SVC}.quota-manager.quota", "anybody"),
     Channel(quota_question.QuotaAnswer, "reply", f"{_SVC}.quota-manager.quota", _QUOTA),
     Channel(node_audit.LendingQuestion, "request", f"{_SVC}.slo-manager.lending", "anybody"),

@@ -411,6 +411,8 @@ ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
 """Pod: what each container has of batch resources, JSON; written at its creation and, over that, at the bind."""
 LENT = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
 """What a node lends: worked out from what others leave, and less tomorrow than today."""
+LENT_BY_ZONE = (BATCH_CPU, BATCH_MEMORY)
+"""What of that is worked out for each NUMA node, too."""
 
 # --- which annotations STATE carries ---------------------------------------------------------------------------------
 

@@ -71,7 +71,9 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     `taken` what those have. `strategy` is the node strategy that won, `reporter` whose report counts (`agent`: Berth's,
     `koordlet`), `reported_at` when it arrived, unix seconds. `written` is what the node was last asked to show, a
     resource that is missing to have none of, at `written_at`, unix seconds; 0: never. `parties` are the revisions of
-    the entries by which third parties have theirs, for those that name one.
+    the entries by which third parties have theirs, for those that name one. `zones_written` is what its
+    NodeResourceTopology is to show of the NUMA nodes (one that is missing, nothing of each resource that others have)
+    since `zones_written_at`; None: what it shows stays as it is.
     """
 
     node: str
@@ -89,6 +91,8 @@ class NodeOffer(Message, frozen=True, kw_only=True, tag="nodeoffer.set.v1"):
     written_at: float = 0.0
     problems: list[Problem] = []
     parties: dict[str, Integer] = {}
+    zones_written: list[ZoneOffer] | None = None
+    zones_written_at: float = 0.0
 
 
 class PodEviction(Part, frozen=True, kw_only=True):

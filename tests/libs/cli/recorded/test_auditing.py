@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.services.worlds.solver.recorded import STREAMS, Arrivals, RecordedRun, audited
 
-from berth.cli.recorded.auditing import Verdict
+from berth.cli.recorded.auditing import Audit, Verdict
 from berth.contracts import buckets, subjects
 from berth.contracts.base import Message
 from berth.contracts.codec import decode, encode
@@ -110,6 +110,12 @@ async def test_a_later_segment_is_enough(run: RecordedRun) -> None:
     second += run.relay.taking.taken()
     assert outcomes(list(audited(second))) == ["same"]
     assert outcomes(list(audited([*run.records, *second]))) == ["same", "same", "same"]
+
+
+async def test_records_may_come_in_pieces(run: RecordedRun) -> None:
+    await placed(run, "p", "q")
+    audit = Audit(lambda plan, stored_s: True)
+    assert outcomes([found for each in run.recorded() for found in audit.over([each])]) == ["same", "same"]
 
 
 async def test_what_came_before_the_recording_is_said(run: RecordedRun) -> None:

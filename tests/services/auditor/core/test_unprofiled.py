@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.libs.invariants.story import Story
-from tests.services.auditor.looks import event_of, ledger_of, lists_of, reconciler, told
+from tests.services.auditor.looks import event_of, ledger_of, lists_of, reconciler, result, told
 
 from berth.auditor.core.objects import Lists
-from berth.auditor.core.unprofiled import Unprofiled
+from berth.auditor.core.unprofiled import STEP, Unprofiled
 from berth.contracts import kube, names
 from berth.rules.webhooks import entry_of_profile
 
@@ -38,7 +38,7 @@ def pod(name: str, minute: int = 20, **metadata: Any) -> dict[str, Any]:
 
 
 def found(seen: Lists) -> list[str]:
-    return [each.text for each in Unprofiled().look(seen)]
+    return [each.text for each in result(Unprofiled().looking(seen))]
 
 
 def test_pods_are_named_with_their_profile() -> None:
@@ -72,13 +72,39 @@ def test_a_profile_counts_for_what_it_has_to_do_alone() -> None:
     assert found(lists(pod("p", namespace="other"), spec=here)) == []
 
 
+@pytest.mark.parametrize(
+    ("expression", "selects"),
+    [
+        ({"key": "app", "operator": "In", "values": ["etl", "etl", "web"]}, True),
+        ({"key": "app", "operator": "In", "values": ["web"]}, False),
+        ({"key": "app", "operator": "Exists"}, True),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "app", "operator": "NotIn", "values": ["web"]}, True),
+        ({"key": "other", "operator": "DoesNotExist"}, True),
+    ],
+)
+def test_selectors_may_be_expressions(expression: dict[str, Any], selects: bool) -> None:
+    seen = lists(pod("p"), spec={"selector": {"matchExpressions": [expression]}})
+    assert [text.partition(", ")[2] for text in found(seen)] == (["1 of them: p"] if selects else [])
+    with_label = {"matchExpressions": [expression], "matchLabels": {"app": "etl"}}
+    assert bool(found(lists(pod("p"), spec={"selector": with_label}))) is selects
+
+
+def test_many_pods_are_looked_at_in_steps() -> None:
+    pods = [pod(f"p{number}") for number in range(1_000)]
+    seen = lists(*pods, spec={"selector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}})
+    seen = seen._replace(profiles=seen.profiles * 9)
+    steps = list(Unprofiled().looking(seen))
+    assert len(steps) == pytest.approx(10 * len(pods) / STEP, abs=1)
+
+
 def test_a_changed_profile_is_held_against_those_who_came_after_it_was_seen() -> None:
     memory, early, late = Unprofiled(), pod("early", 20), pod("late", 40)
-    assert memory.look(lists(early, generation=2)) == []
-    assert memory.look(lists(early, pod("between", 30), generation=2)) == []
-    (finding,) = memory.look(lists(early, pod("between", 30), late, generation=2))
+    assert result(memory.looking(lists(early, generation=2))) == []
+    assert result(memory.looking(lists(early, pod("between", 30), generation=2))) == []
+    (finding,) = result(memory.looking(lists(early, pod("between", 30), late, generation=2)))
     assert finding.text.endswith("1 of them: late")
-    assert memory.look(lists(early, late, generation=3)) == []
+    assert result(memory.looking(lists(early, late, generation=3))) == []
 
 
 def test_it_is_told_after_two_looks_and_once_more_when_they_are_gone() -> None:
@@ -86,7 +112,7 @@ def test_it_is_told_after_two_looks_and_once_more_when_they_are_gone() -> None:
 
     def look(seen: Lists) -> list[str]:
         story.wait(30)
-        events = at.look(seen, ledger_of(story), story.now_s)
+        events = result(at.looking(seen, ledger_of(story), story.now_s))
         assert all(event_of(each).title == "profiled-once" for each in events)
         return told(events)
 

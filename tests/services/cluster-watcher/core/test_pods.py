@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.cluster_watcher.core.findings import NAME_LENGTH_MAX, PROBLEMS_MAX
 from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, TEXT_LENGTH_MAX, pack
-from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import names, state
 from berth.contracts.codec import decode
 from berth.contracts.kube import Affinity
 from berth.contracts.state import BatchContainer, DeviceContainer, HostPort, VolumeUse
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.findings import NAME_LENGTH_MAX, PROBLEMS_MAX
+from berth.rules.reading.pods import pod_of
 
 DECODER = msgspec.json.Decoder(PodItem)
 LABELS = "labelSelector.matchExpressions"

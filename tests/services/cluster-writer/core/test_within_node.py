@@ -81,6 +81,7 @@ def found(mine: Sequence[Grant], *others: Claim, node: Node = NODE, notes: dict 
             "",
         ),
         ([], [claim(zone(0, cpu=9000))], NODE, ""),
+        ([zone(0, **{names.BATCH_CPU: 500})], [claim(zone(0, **{names.BATCH_CPU: 9000}))], NODE, ""),
     ],
 )
 def test_cpus_and_numa_nodes(mine, others, node, text):

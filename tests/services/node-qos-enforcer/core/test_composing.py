@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from berth.node_qos_enforcer.core.compose import compose
 from berth.node_qos_enforcer.core.composing import Composing
 from berth.node_qos_enforcer.core.strategies.knobs import CPU_IDLE, CPU_QUOTA, CPU_SHARES, QUOTA_BURST, QUOTA_LIMIT
-from berth.node_qos_enforcer.core.strategies.seam import Container, Pod, Snapshot, Wanted
+from berth.node_qos_enforcer.core.strategies.seam import Container, Pod, Ref, Snapshot, Wanted
 
 LIMITS = {"cpu": 1000}
 
@@ -23,7 +23,7 @@ WORLDS = [tuple(a_pod(name, count) for name, count in (("a", 2), ("b", 1), ("c",
 GROUPS = st.sampled_from(["a", "a/c0", "a/c1", "b", "b/c0", "besteffort"])
 VALUES = {
     CPU_QUOTA: ["50000", "max"],
-    QUOTA_LIMIT: ["100000", "200000"],
+    QUOTA_LIMIT: ["100000", "200000", "max"],
     QUOTA_BURST: ["150000", None],
     CPU_IDLE: ["0", "1"],
     CPU_SHARES: ["2", "512", None],
@@ -62,3 +62,9 @@ def test_a_round_without_news_touches_nothing():
     assert composing.compose(look, tuple(tuple(part) for part in parts)).touched == frozenset()
     other = composing.compose(look, (parts[0], (Wanted("besteffort", CPU_QUOTA, "60000"),)))
     assert [ref.group for ref in other.touched] == ["besteffort"]
+
+
+def test_a_pod_of_whose_containers_nothing_is_known_yet_has_no_quota():
+    """Where the runtime does not ask the agent, it never hears of them."""
+    composed = compose(Snapshot(None, (a_pod("a", 0)._replace(limits={}),)), [Wanted("a", QUOTA_LIMIT, "max")])
+    assert composed.values == {Ref("a", CPU_QUOTA): "max"}

@@ -212,6 +212,29 @@ def test_a_note_is_taken_off_as_well_where_it_takes_over_nobody_any_more(run: An
     assert claim.reservation == ""
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_the_verifier_lets_a_reservation_take_off_its_own_note_alone(run: Any, asks: bool) -> None:
+    run.pod(running("noted", 2).annotation(names.ANNOTATION_RESERVATION_ALLOCATED, '{"name":"r","uid":"uid-r"}'))
+    run.pod(running("other", 2))
+    run.pod(pod("p").requests(cpu=1000))
+    reserve(run, 2, pre_allocation=asks, name="r")
+    solution, trial = run.solve()
+    trial.undo()
+    of = {placement.claim.uid: placement.claim for placement in solution.placements}
+
+    def problems(uid: str, name: str) -> str:
+        step = Step(action="let-go", namespace="default", pod=name, pod_uid=run.cluster.book.pods["default", name].uid)
+        claim = of[uid]
+        return "; ".join(run.verifier.check([claim._replace(before=(*claim.before, step))]))
+
+    stranger = "lets go of default/other, which does not note it"
+    assert stranger in problems("uid-r", "other")
+    assert "lets go" not in problems("uid-r", "noted")
+    uid = run.cluster.book.pods["default", "p"].uid
+    assert stranger in problems(uid, "other")
+    assert "lets go of default/noted, which does not note it" in problems(uid, "noted")
+
+
 def test_two_of_one_plan_do_not_take_the_same_pod(run: Any) -> None:
     run.pod(running("p", 6))
     for name in ("r", "s"):

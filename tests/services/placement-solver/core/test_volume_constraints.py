@@ -34,7 +34,7 @@ from berth.placement_solver.core.constraints.volume_restrictions import VolumeRe
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target, Unusable
+from berth.placement_solver.core.seams import Charge, Hypothesis, Rejection, Spec, Target, Unusable
 from berth.placement_solver.core.tallies.volumes import VolumesTally
 from berth.placement_solver.core.volume_fits import FreeVolumes
 from berth.placement_solver.core.volumes import KINDS, NOT_READ, Volumes
@@ -126,7 +126,9 @@ class World:
 
     def apply(self, claim: Claim, sign: int) -> None:
         self.nodes.take(self.nodes.row(claim.node), {}, sign)
-        self.tally.apply(claim, sign)
+        pod = self.pods.get(claim.name)
+        shown = pod if pod is not None and pod.uid == claim.uid else None
+        self.tally.apply(Charge(claim, self.nodes.row(claim.node), shown), sign)
 
     def release(self, claim: Claim) -> None:
         del self.charged[claim.name, claim.uid]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.kinds import KINDS
 from berth.contracts import kube, state
 from berth.contracts.codec import encode
@@ -18,10 +17,11 @@ from berth.placement_solver.core.constraints.volume_restrictions import VolumeRe
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import Rejection, Spec, Target
+from berth.placement_solver.core.seams import Charge, Rejection, Spec, Target
 from berth.placement_solver.core.tallies.volumes import VolumesTally
 from berth.placement_solver.core.volumes import Volumes
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.pods import pod_of
 from berth.testing.vectors import cases
 from berth.transaction.claims import Claim, Name
 
@@ -62,7 +62,8 @@ class World:
         for item in given.get("pods", []):
             pod = read_pod(item)
             self.pods[pod.namespace, pod.name] = pod
-            self.tally.apply(Claim((pod.namespace, pod.name), pod.uid, pod.node, pod.template.requests), 1)
+            claim = Claim((pod.namespace, pod.name), pod.uid, pod.node, pod.template.requests)
+            self.tally.apply(Charge(claim, self.nodes.row(pod.node), pod), 1)
 
     def see(self, prefix: str, item: dict[str, Any]) -> None:
         kind = KIND[prefix]

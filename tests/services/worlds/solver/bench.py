@@ -116,4 +116,7 @@ class SolverBench:
             if not await self.rounds.round():
                 await asyncio.sleep(0)  # a task of the round's may have ended
                 if not self.rounds.has_work() or not self.rounds.readiness.may_plan():
-                    return
+                    while await self.rounds.explain():
+                        pass
+                    if not self.rounds.has_work():
+                        return

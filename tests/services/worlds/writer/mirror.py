@@ -9,12 +9,12 @@ from tests.services.worlds.writer.objects import device_of
 
 from berth.bus import Bus
 from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pod_groups import pod_group_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.contracts import buckets, kube, state, subjects
 from berth.contracts.codec import encode
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.pod_groups import pod_group_of
+from berth.rules.reading.pods import pod_of
 from berth.simcluster import Store
 from berth.simcluster.store.collection import Event
 

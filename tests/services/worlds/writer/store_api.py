@@ -11,12 +11,12 @@ import msgspec
 from tests.services.worlds.writer.objects import new_node, new_pod, new_reservation, pod_path, read
 
 from berth.cluster_watcher.core.nodes import node_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.contracts import kube, state
 from berth.kube.answer import Answer, answer_of
 from berth.kube.bodies import Patch, delete_options, eviction
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.pods import pod_of
 from berth.simcluster import Store
 from berth.simcluster.http.discovery import discover
 from berth.simcluster.store import ListOptions, Path

@@ -6,7 +6,7 @@ import asyncio
 import random as randomness
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from berth.bus import jetstream, past, questions
+from berth.bus import past, questions
 from berth.bus.client import ClientFactory, direct_client
 from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
@@ -20,7 +20,8 @@ from berth.bus.link import Link
 from berth.bus.listener import Listener
 from berth.bus.logins import Issuer, Logins
 from berth.bus.owned import OwnedBucket
-from berth.bus.port import Authenticator, BusPort, Clock, Endpoint, Handler, Message, Sink, Stored
+from berth.bus.pattern_follower import PatternFollower
+from berth.bus.port import Authenticator, BusPort, Clock, Endpoint, Handler, Message, Sink
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -102,6 +103,13 @@ class Bus(BusPort):
             return KeyFollower(self._link, bucket, sink, keys=names, clock=self._clock, random=self._random)
         return Follower(self._link, bucket, sink, keys=keys, clock=self._clock, random=self._random)
 
+    def follow_by_asking(self, bucket: str, sink: Sink, *, pattern: str) -> PatternFollower:
+        """A follower of the keys of a pattern that makes no consumer: the leader is asked for news every second.
+
+        For users that may only read messages, and patterns of few keys: each is read by itself.
+        """
+        return PatternFollower(self._link, bucket, sink, pattern=pattern, clock=self._clock, random=self._random)
+
     def owned(
         self,
         bucket: str,
@@ -139,13 +147,6 @@ class Bus(BusPort):
     def events(self) -> Publisher:
         """Publisher into BERTH_EVT, the same for every call."""
         return self._publisher(buckets.EVENTS)
-
-    async def newest(self, bucket: str, key: str) -> Stored | None:
-        """What a bucket holds under a key now; None: nothing. Raises BusError.
-
-        For questions of people. Who decides follows the bucket.
-        """
-        return await jetstream.newest(self._link, bucket, key)
 
     async def last_event(self, subject: str) -> Message | None:
         """The newest event of a subject that BERTH_EVT still keeps; None: there is none. Raises BusError."""

@@ -122,9 +122,9 @@ class Follower:
         """See `berth.bus.port.FollowerPort`."""
         return self._history.created
 
-    def witness(self, sequence: int, subject: str, data: bytes) -> None:
+    def witness(self, sequence: int, subject: str, data: bytes, *, era: str = "", time_ns: int = 0) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
-        self._history.witness(sequence, subject, data)
+        self._history.witness(sequence, subject, data, era=era, time_ns=time_ns)
 
     async def last_of_same(self) -> int | None:
         """The last sequence of the stream; None: it is not the one that was read, or has lost some of that.

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from berth.bus import headers as h
 from berth.bus import jetstream
 from berth.bus.jetstream import Leader, RawMessage, StreamInfo
 from berth.bus.link import Link
@@ -27,7 +28,8 @@ STEPS_BACK = 16
 
 Known: TypeAlias = tuple[int, int, str, int]
 """A message that the stream held: sequence, when it was stored (0: acknowledged to this process, not seen here yet),
-subject, and the hash of what was acknowledged. Plain, since one is made for every delivery."""
+subject, and the hash of what was acknowledged with the era of its owner: another owner, who writes a bucket again that
+lost its tail, may put the same bytes at the same place. Plain, since one is made for every delivery."""
 
 
 class History:
@@ -51,10 +53,10 @@ class History:
         self.created = ""
         self.recent.clear()
 
-    def witness(self, sequence: int, subject: str, data: bytes) -> None:
-        """A message was acknowledged to this process."""
+    def witness(self, sequence: int, subject: str, data: bytes, *, era: str = "", time_ns: int = 0) -> None:
+        """A message was acknowledged to this process, in this era; or was read by it: stored at that time."""
         if not self.recent or sequence > self.recent[-1][0]:
-            self.recent.append((sequence, 0, subject, hash(data)))
+            self.recent.append((sequence, time_ns, subject, hash((data, era))))
 
     def last(self) -> int:
         """The last sequence that the stream is known to have had."""
@@ -141,4 +143,4 @@ def _is(raw: RawMessage, known: Known) -> bool:
     _, time, subject, written = known
     if time:
         return jetstream.nanoseconds(raw.time) == time
-    return (raw.subject, hash(jetstream.payload(raw))) == (subject, written)
+    return (raw.subject, hash((jetstream.payload(raw), jetstream.headers(raw).get(h.ERA, "")))) == (subject, written)

@@ -155,7 +155,7 @@ async def subjects(link: Link, stream: str, pattern: str) -> list[str]:
 async def newest(link: Link, bucket: str, key: str) -> Stored | None:
     """What is stored of a key, from the leader; None: nothing."""
     raw = await newest_message(link, bucket, key)
-    return None if raw is None else Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)))
+    return None if raw is None else stored(raw)
 
 
 async def newest_message(link: Link, bucket: str, key: str) -> RawMessage | None:
@@ -172,6 +172,11 @@ async def newest_message(link: Link, bucket: str, key: str) -> RawMessage | None
 async def message_at(link: Link, stream: str, sequence: int) -> RawMessage | None:
     """The message with this sequence; None: it is not there any more."""
     return await find(link, stream, {"seq": sequence})
+
+
+def stored(raw: RawMessage) -> Stored:
+    """A message of a bucket, as what is stored of its key."""
+    return Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)), nanoseconds(raw.time) if raw.time else 0)
 
 
 def headers(raw: RawMessage) -> dict[str, str]:

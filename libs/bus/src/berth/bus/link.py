@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from nats.errors import Error as NatsError
 
 from berth.bus import metrics
+from berth.bus.beat import Beat
 from berth.bus.client import BusClient, ClientFactory, Delivery, Taker, direct_client
 from berth.bus.connecting import Connector, barrier, shut
 from berth.bus.connection_errors import ConnectionErrors
@@ -32,7 +33,8 @@ WATCH_INTERVAL_S = 1.0
 
 
 class Link:
-    """The connection, requests and subscriptions. `replies` is where the answers to requests come in."""
+    """The connection, requests and subscriptions. `replies` is where the answers to requests come in, `beat` says when
+    those ask who follow by asking."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Link:
         self.inbox_prefix = f"_INBOX_{service}.{settings.inbox}" if settings.inbox else f"_INBOX_{service}"
         self.api = settings.api
         self._random = random
+        self.beat = Beat(random)
         self._client: BusClient | None = None
         self._closed = False
         self._lost = asyncio.Event()
@@ -148,6 +151,7 @@ class Link:
         self.replies.lose()
         for hook in list(self._on_disconnect):
             hook()
+        self.beat.hurry()
 
     # --- sending and asking -------------------------------------------------------------------------------------------
 

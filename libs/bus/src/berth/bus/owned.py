@@ -34,7 +34,7 @@ from typing import Any
 from berth.bus import headers as h
 from berth.bus.errors import BusError, describe
 from berth.bus.follower import Follower
-from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
+from berth.bus.jetstream import NANO, WRONG_SEQUENCE, PubAck
 from berth.bus.key_follower import KeyFollower
 from berth.bus.keys import are_exact
 from berth.bus.link import Link
@@ -216,11 +216,12 @@ class OwnedBucket(OwnedBook):
         key, state = flight.key, self._keys[flight.key]
         state.flight = None
         self._landed()
-        self._follower.witness(ack.seq, self._prefix + key, flight.change.payload)
+        self._follower.witness(ack.seq, self._prefix + key, flight.change.payload, era=self._named)
         if ack.seq < state.sequence and state.mark != flight.change.mark:
-            self._conflict(key, state, self._follower.sequence)  # stored, and replaced by somebody else since
+            # Stored, and replaced by somebody else since.
+            self._lose(key, state, state.passed)
             return
-        state.late = None
+        state.late = state.passed = None
         self._learn(key, state, ack.seq, flight.change.mark)
         self._settle(key, state, "stored")
 
@@ -250,16 +251,29 @@ class OwnedBucket(OwnedBook):
         sequence, mark = (0, GONE) if stored is None else (stored.sequence, mark_of(stored))
         state.sequence, state.mark = sequence, mark
         if stored is not None:
-            self._follower.witness(stored.sequence, self._prefix + key, stored.value)
+            self._follower.witness(stored.sequence, self._prefix + key, stored.value, time_ns=stored.time_ns)
         if mark == flight.change.mark:
+            state.passed = None
             self._settle(key, state, "stored")
             return False
         if stored is not None and sequence != flight.expected and mark != state.late:
-            self._conflict(key, state, self._follower.sequence)
+            time_s = stored.time_ns / NANO
+            self._lose(key, state, Entry(key, stored.value, stored.deleted, sequence, 0, False, None, time_s))
             return False
         # It did not arrive (yet), an earlier one arrived late, or the marker that it expected has expired meanwhile.
         self._retry(key, state, flight.change)
         return stored is not None or flight.expected == 0
+
+    def _lose(self, key: str, state: Key, entry: Entry | None) -> None:
+        """Somebody else's entry stands where ours was to be.
+
+        When the follower showed it the owner took it for one that his own would replace, and has been putting his in
+        its place since: it is shown to him once more.
+        """
+        shown, state.passed = self._follower.sequence, None
+        if entry is not None and entry.sequence == state.sequence <= shown and self._sink is not None:
+            self._sink.apply(entry)
+        self._conflict(key, state, shown)
 
     # --- what the follower shows --------------------------------------------------------------------------------------
 
@@ -275,6 +289,8 @@ class OwnedBucket(OwnedBook):
             ours = state.flight is not None or mark in (state.mark, state.newest_mark(), state.late)
             foreign = self._complete.is_set() and not ours
             self._learn(key, state, entry.sequence, mark)
+            if state.flight is not None and mark != state.flight.change.mark:
+                state.passed = entry
             if not state.busy:
                 self._show(key, mark)
             if foreign:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from berth.bus.port import Stored
+from berth.bus.port import Entry, Stored
 
 GONE = -1
 """Mark of a key that is deleted, or was never there; `hash` never gives it."""
@@ -31,7 +31,7 @@ class Flight(NamedTuple):
 class Key:
     """What is known and wanted of one key. A mark is the hash of a value, or GONE."""
 
-    __slots__ = ("flight", "late", "mark", "number", "sequence", "waiting")
+    __slots__ = ("flight", "late", "mark", "number", "passed", "sequence", "waiting")
 
     def __init__(self) -> None:
         self.sequence = 0  # of its newest message; 0: none
@@ -40,6 +40,7 @@ class Key:
         self.waiting: Change | None = None
         self.number = 0  # of the newest write that was sent
         self.late: int | None = None  # mark of a write that was given up, but may still arrive
+        self.passed: Entry | None = None  # another one, shown while ours was on its way
 
     def newest_mark(self) -> int:
         """Of the value that will be there once all writes have arrived."""

@@ -165,6 +165,8 @@ class Stored(NamedTuple):
     sequence: int
     value: bytes
     deleted: bool
+    time_ns: int = 0
+    """When it was stored, by the server's clock; 0: that is not known."""
 
 
 class LedgerPort(Protocol):
@@ -326,6 +328,10 @@ class BusPort(Protocol):
         """A follower of a bucket; `keys` may narrow it by subject patterns."""
         ...
 
+    def follow_by_asking(self, bucket: str, sink: Sink, *, pattern: str) -> FollowerPort:
+        """A follower of the few keys of a subject pattern that needs no other right than to read messages."""
+        ...
+
     def owned(
         self,
         bucket: str,
@@ -344,10 +350,6 @@ class BusPort(Protocol):
 
     def events(self) -> PublisherPort:
         """Events out."""
-        ...
-
-    async def newest(self, bucket: str, key: str) -> Stored | None:
-        """What a bucket holds under a key now; None: nothing. Raises BusError."""
         ...
 
     async def last_event(self, subject: str) -> Message | None:

@@ -171,6 +171,45 @@ def why(
     return run(command(about, namespace=namespace, bus=bus.given(), as_json=json))
 
 
+@app.command(name="what-if")
+def what_if(
+    *,
+    file: Files = (),
+    without_node: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    quota: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    profile: str = "",
+    namespace: Namespace = None,
+    limit: Annotated[float, Parameter(validator=Number(gt=0, lte=30))] = 5.0,
+    json: AsJson = False,
+    bus: BusFlags = BUS,
+) -> int:
+    """What would become of pods that are not there, without some nodes, or with other quotas? Nothing is written.
+
+    Played through by the rules of the solver on what it sees now: where each pod would go, with which devices, who
+    would have to leave for whom, and why one would get no place. Exit code 1 when one would not.
+
+    Parameters
+    ----------
+    file
+        Manifests in YAML or JSON, `-` for standard input: pods, PodGroups, and what makes pods of a template.
+    without_node
+        A node that would be gone; its pods would be made anew. May be repeated.
+    quota
+        Other limits of a quota group, `GROUP=max.RESOURCE=QUANTITY,min.RESOURCE=QUANTITY`. May be repeated.
+    profile
+        Scheduler name for all pods of the files instead of their own: by its rules they are placed.
+    namespace
+        Namespace of pods that name none; `default` when not given.
+    limit
+        Seconds after which an answer is cut off.
+    """
+    from berth.cli.commands.what_if import Wish
+    from berth.cli.commands.what_if import what_if as command
+
+    wish = Wish(file, namespace, without_node, quota, profile, limit)
+    return run(command(wish, bus=bus.given(), as_json=json))
+
+
 @app.command
 def reservation(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """List Reservations, or show one: state, node, what it holds, its users, its borrowers, who waits, what it costs.

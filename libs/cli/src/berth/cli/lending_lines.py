@@ -66,14 +66,20 @@ def _offer(answer: LendingAnswer, offer: NodeOffer, columns_max: int) -> Iterato
         yield from _listed(_short(name), _sum(name, each), columns_max)
         for note in filter(None, notes):
             yield from _listed("", note, columns_max)
+    written = {each.zone: each.amounts for each in offer.zones_written or ()}
     for zone in offer.zones:
-        amounts = ", ".join(f"{_short(name)} {_amount(name, amount)}" for name, amount in zone.amounts.items())
-        yield from _listed(f"zone {zone.zone}", amounts, columns_max)
+        yield from _listed(f"zone {zone.zone}", _amounts(zone.amounts), columns_max)
+        if zone.zone in written and written[zone.zone] != zone.amounts:
+            yield from _listed("", f"its topology shows {_amounts(written[zone.zone])}", columns_max)
     if answer.strategies:
         text = ", ".join(f"{name} for {section}" for section, name in sorted(answer.strategies.items()))
         yield from _listed("by", text, columns_max)
     for problem in answer.problems:
         yield from _listed("problem", f"{problem.field}: {problem.message}", columns_max)
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{_short(name)} {_amount(name, amount)}" for name, amount in amounts.items())
 
 
 def _newest(name: str, said: Offer, newest: Offer | None) -> str:

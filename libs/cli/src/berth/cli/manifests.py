@@ -51,21 +51,26 @@ class Item(NamedTuple):
 
 def read(file: Path, namespace: str | None) -> list[Item]:
     """Every object of a file (`-`: standard input), lists opened. Raises CliError naming file and object."""
+    return [_item(each, where, namespace) for where, each in documents(file)]
+
+
+def documents(file: Path) -> list[tuple[str, Any]]:
+    """Every document of a file (`-`: standard input), lists opened, with where it stands. Raises CliError."""
     try:
         text = sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"-f {file}: {error}") from error
     yaml = import_module("yaml")
     try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
+        whole = list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CliError(f"-f {file}: {error}") from error
-    found: list[Item] = []
-    for number, document in enumerate(documents, 1):
+    found: list[tuple[str, Any]] = []
+    for number, document in enumerate(whole, 1):
         if document is None:
             continue
-        whole = document.get("items") if isinstance(document, dict) and "items" in document else [document]
-        found += [_item(each, f"-f {file}: document {number}", namespace) for each in whole or ()]
+        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        found += [(f"-f {file}: document {number}", each) for each in (document["items"] if is_list else [document])]
     if not found:
         raise CliError(f"-f {file}: there is no manifest in it")
     return found

@@ -1,10 +1,12 @@
-"""NUMA nodes: what pods were given of one is not more than it has. Who was given none of it counts for nothing here."""
+"""NUMA nodes: what pods were given of one is not more than it has. Who was given none of it counts for nothing here,
+and neither does what is lent, which may be less at any time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from berth.contracts.grants import ZONE
+from berth.invariants.amounts import SHRINKING
 from berth.invariants.facts import Facts, Holder
 from berth.invariants.layouts import Share, layout_of
 from berth.invariants.report import Finding
@@ -24,7 +26,8 @@ def beyond_capacity(facts: Facts) -> Iterator[Finding]:
         for holder in facts.on_node.get(node, ()):
             for grant in holder.devices:
                 for name, amount in grant.amounts.items() if grant.kind == ZONE else ():
-                    held.setdefault((grant.id, name), []).append((holder, amount))
+                    if name not in SHRINKING:
+                        held.setdefault((grant.id, name), []).append((holder, amount))
         zones = layout_of(seen, notes.get(node, {})).zones if held else {}
         for share, parts in sorted(held.items()):
             total, most = sum(amount for _, amount in parts), zones.get(share, 0)

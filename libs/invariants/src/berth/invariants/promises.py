@@ -82,6 +82,7 @@ _ALL: Final = (
     ),
     Promise("I30c", "grown-as-decided", "A reservation that is placed holds more only as a decision says."),
     Promise("I36", "lent-as-offered", "No node lends more than it offers in the revision that a decision names."),
+    Promise("I42", "lent-on-news", "Nothing is lent on a report that is older than the strategy lets it be."),
     Promise(
         "I40",
         "offer-and-grant",

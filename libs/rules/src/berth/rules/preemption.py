@@ -167,6 +167,10 @@ class Budgets:
                         allowed=each.allowed - 1, disrupted=each.disrupted | {pod.name}
                     )
 
+    def once_about_to_leave(self, pods: Iterable[Pod]) -> "Budgets":
+        """The same once these are about to leave, too."""
+        return Budgets((each for named in self._in.values() for each in named.values()), pods)
+
     def of(self, pod: Pod) -> list[Budget]:
         """Those that select the pod; none does without labels."""
         labels = pod.template.labels

@@ -7,12 +7,16 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 # Views hold hundreds of thousands of long-lived objects; Python's default of a young collection every 700 allocations
 # walks them far too often for how little of it is cyclic garbage.
 _GC_THRESHOLDS: Final = (20_000, 20, 20)
+# What somebody waits for makes a few tens of thousands of objects. The bound is for what runs on, or waits itself.
+_PUT_OFF_TO: Final = 500_000
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -25,6 +29,37 @@ def freeze_garbage_collection() -> None:
     """Leave what is alive now out of all further collections. It is still freed when its last reference goes."""
     gc.collect()
     gc.freeze()
+
+
+class _PuttingOff:
+    """How many are at work for whom collections are put off, and what held before the first of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.before = gc.get_threshold()
+
+
+_putting_off: Final = _PuttingOff()
+
+
+@contextmanager
+def collections_put_off() -> Iterator[None]:
+    """Within it garbage is collected only once half a million objects have come, and else right after it.
+
+    For what others wait for: a collection in its midst adds a tenth or more to it, and is as good a little later. They
+    may overlap.
+    """
+    if not _putting_off.count:
+        _putting_off.before = young, *older = gc.get_threshold()
+        if young:  # else nothing is collected at all
+            gc.set_threshold(max(young, _PUT_OFF_TO), *older)
+    _putting_off.count += 1
+    try:
+        yield
+    finally:
+        _putting_off.count -= 1
+        if not _putting_off.count:
+            gc.set_threshold(*_putting_off.before)
 
 
 def signal_on_parent_death() -> None:

@@ -11,6 +11,7 @@ from berth.auditor.core.leftovers import left_behind
 from berth.auditor.core.objects import Lists
 from berth.auditor.core.quota_drift import drifted
 from berth.auditor.core.reports import holds_of
+from berth.auditor.core.steps import Steps
 from berth.auditor.core.unprofiled import Unprofiled
 from berth.auditor.settings import SERVICE
 from berth.contracts.event import AuditReported
@@ -41,9 +42,9 @@ class Reconciler:
         """Something was seen once that a second look would make certain."""
         return self.book.doubts()
 
-    def look(
+    def looking(
         self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float, rules: QuotaRules = DEFAULTS
-    ) -> list[Event]:
+    ) -> Steps[list[Event]]:
         """A complete look at everything; what it brings to light. `now_s` is unix time; `rules`: of quotas."""
         self._gangs.look(lists.pods, lists.pod_groups, self._schedulers, lists.reservations)
         world = World.of(
@@ -64,7 +65,7 @@ class Reconciler:
         before = self._before
         shown = [*_findings(world), *_drift(world, world)]
         certain = [*_findings(confirmed(before, world)), *_drift(before, world)] if shown and before is not None else []
-        missed = self._unprofiled.look(lists)
+        missed = yield from self._unprofiled.looking(lists)
         certain += [(PROFILES, finding) for finding in missed if finding.subject in self._missed]
         shown += [(PROFILES, finding) for finding in missed]
         self._missed = frozenset(finding.subject for finding in missed)

@@ -6,9 +6,11 @@ It writes events and nothing else: it repairs nothing, and nobody decides by wha
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from berth.auditor.core.book import AUDITED
+from berth.auditor.core.steps import Steps
 from berth.auditor.lists import IncompleteError, Lister
 from berth.auditor.reconciler import Reconciler
 from berth.auditor.settings import SERVICE, Settings
@@ -27,6 +29,7 @@ BUSY_MESSAGES: Final = 40
 """So many messages of the ledger in `CALM_S` say that pods are being placed in numbers: a look costs those who place
 them, and what it saw in the middle of that would have to be looked at again."""
 
+T = TypeVar("T")
 DIFFERENCES = gauge("berth_auditor_differences", "Differences there are now, certain ones only.", ["promise"])
 REPORTED = counter("berth_auditor_reported_total", "Differences that were reported.", ["promise", "verb"])
 LOOKS = counter("berth_auditor_looks_total", "Looks at ledger, cluster and nodes.", ["outcome"])
@@ -129,7 +132,8 @@ class Shell(Replica[Settings]):
                 self._incomplete(str(error) or "the end of the ledger is not reached")
                 return
             began = clock.monotonic()
-            events = self.reconciler.look(lists, self.ledger.copy(), clock.now(), self.rules.rules)
+            looking = self.reconciler.looking(lists, self.ledger.copy(), clock.now(), self.rules.rules)
+            events = await _with_rests(looking, lambda: clock.sleep(0))
             self._took_s += clock.monotonic() - began
         LOOKS.labels("complete").inc()
         self._trouble = ""
@@ -145,6 +149,17 @@ class Shell(Replica[Settings]):
         if reason != self._trouble:
             self.context.log.warning("cannot look at everything, trying again", reason=reason)
         self._trouble = reason
+
+
+async def _with_rests(steps: Steps[T], rest: Callable[[], Awaitable[None]]) -> T:
+    """What the work comes to; others get their turn after each step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            result: T = over.value
+            return result
+        await rest()
 
 
 async def main(context: Context[Settings]) -> None:

@@ -17,7 +17,6 @@ from berth.cluster_watcher.core.devices import device_of
 from berth.cluster_watcher.core.disruption_budgets import disruption_budget_of
 from berth.cluster_watcher.core.elastic_quota_profiles import elastic_quota_profile_of
 from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
-from berth.cluster_watcher.core.findings import bounded_name
 from berth.cluster_watcher.core.namespaces import namespace_of
 from berth.cluster_watcher.core.network_topologies import network_topology_of
 from berth.cluster_watcher.core.node_metrics import node_metric_of
@@ -25,9 +24,7 @@ from berth.cluster_watcher.core.node_slos import node_slo_of
 from berth.cluster_watcher.core.nodes import node_of
 from berth.cluster_watcher.core.persistent_volume_claims import persistent_volume_claim_of
 from berth.cluster_watcher.core.persistent_volumes import persistent_volume_of
-from berth.cluster_watcher.core.pod_groups import pod_group_of
 from berth.cluster_watcher.core.pod_owners import replica_set_of, replication_controller_of, stateful_set_of
-from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.priority_classes import priority_class_of
 from berth.cluster_watcher.core.reservation_schedules import ReservationScheduleItem, reservation_schedule_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
@@ -42,6 +39,9 @@ from berth.contracts.base import Problem
 from berth.contracts.subjects import named_key, namespaced_key
 from berth.kube import Resource, Selection
 from berth.rules.pod_reading import PodItem
+from berth.rules.reading.findings import bounded_name
+from berth.rules.reading.pod_groups import pod_group_of
+from berth.rules.reading.pods import pod_of
 
 
 class Kind(NamedTuple):

@@ -12,7 +12,6 @@ import msgspec
 from berth import telemetry
 from berth.bus.port import Clock
 from berth.cluster_watcher import metrics
-from berth.cluster_watcher.core.findings import problems_of
 from berth.cluster_watcher.core.packing import pack
 from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached
@@ -21,6 +20,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.kube import AnyObject
 from berth.kube import Answer, ChangeKind, Handler
+from berth.rules.reading.findings import problems_of
 
 UNNAMED = "an object without a name"
 ABSENT_AFTER_S = 2.0

@@ -31,6 +31,7 @@ from berth.device_inventory.core.runtime import (
     has_our_isolation,
     isolation_label,
 )
+from berth.device_inventory.core.zone_lending import zones_lent
 from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
     DOMAINS,
@@ -41,6 +42,7 @@ from berth.device_inventory.views import (
     AgentView,
     InventoryView,
     NetworkView,
+    OfferView,
     PodView,
     RuntimeView,
     StateView,
@@ -84,6 +86,7 @@ class Reconciler:
         pods: PodView,
         runtimes: RuntimeView,
         network: NetworkView,
+        offers: OfferView,
         mark_all: Callable[[], None],
     ) -> None:
         """`mark_all`: every node has to be looked at again."""
@@ -93,6 +96,7 @@ class Reconciler:
         self.pods = pods
         self.runtimes = runtimes
         self.network_view = network
+        self.offers = offers
         self.network = Network(rules.retry_s)
         self._rules = rules
         self._mark_all = mark_all
@@ -111,6 +115,12 @@ class Reconciler:
     def held_back(self) -> int:
         """How many reports about pods did not fit the window of their node."""
         return self._reported.held_back
+
+    @property
+    def unreadable(self) -> int:
+        """How many messages could not be read since the start."""
+        views = (self.view, self.agents, self.runtimes, self.pods, self.offers, self.network_view)
+        return sum(each.unreadable for each in views)
 
     @property
     def is_ready(self) -> bool:
@@ -137,11 +147,7 @@ class Reconciler:
             "reports held back": self._reported.held_back,
             "objects of others": self._of_others(),
             "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
-            "unreadable messages": self.view.unreadable
-            + self.agents.unreadable
-            + self.runtimes.unreadable
-            + self.pods.unreadable
-            + self.network_view.unreadable,
+            "unreadable messages": self.unreadable,
             "nodes outside of the network": ", ".join(sorted(self.network.domains.outside)[:8]) or "none",
             "view": self.view.missing,
             **{
@@ -285,10 +291,11 @@ class Reconciler:
             self._laid_out.pop(name, None)
             return None
         pods = self.pods.of(name)
-        key = topology_object.depends_on(report, node, pods)
+        lent = zones_lent(self.offers.zones.get(name), node, self._read(self.view.reports.get(name)))
+        key = topology_object.depends_on(report, node, pods, lent)
         known = self._laid_out.get(name)
         if known is None or known[0] is not report or known[1] != key:
-            known = self._laid_out[name] = (report, key, topology_object.topology_object(report, node, pods))
+            known = self._laid_out[name] = (report, key, topology_object.topology_object(report, node, pods, lent))
         return known[2] if isinstance(known[2], topology_object.TopologyObject) else None
 
     def _unusable(self) -> list[str]:

@@ -9,11 +9,13 @@ from berth.device_inventory.views import (
     AGENT_KEYS,
     KEYS,
     NETWORK_KEYS,
+    OFFER_KEYS,
     POD_KEYS,
     RUNTIME_KEYS,
     AgentView,
     InventoryView,
     NetworkView,
+    OfferView,
     PodView,
     RuntimeView,
     StateView,
@@ -46,6 +48,7 @@ class Shell(Manager[Settings, Reconciler]):
         self.runtimes = RuntimeView(self.changed.mark)
         self.pods = PodView(self.changed.mark, self.mark_all)
         self.network = NetworkView(self.changed.mark)
+        self.offers = OfferView(self.changed.mark)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
             sync_objects=settings.device_sync_objects,
@@ -62,6 +65,7 @@ class Shell(Manager[Settings, Reconciler]):
                 self.pods,
                 self.runtimes,
                 self.network,
+                self.offers,
                 self.mark_all,
             ),
             inputs=[
@@ -70,6 +74,7 @@ class Shell(Manager[Settings, Reconciler]):
                 Input(buckets.STATE, self.pods, POD_KEYS),
                 Input(buckets.METRICS, self.agents, AGENT_KEYS),
                 Input(buckets.METRICS, self.runtimes, RUNTIME_KEYS),
+                Input(buckets.SLO, self.offers, OFFER_KEYS),
             ],
             output=Output(buckets.INVENTORY, self.published, PUBLISHED, written="inventory", deleted="withdrawal"),
             commands=REQUESTS,
@@ -83,7 +88,7 @@ class Shell(Manager[Settings, Reconciler]):
         NODES.set(len(self.published.messages))
         FAULTY.set(self.published.faulty)
         FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
-        UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.runtimes.unreadable + self.pods.unreadable)
+        UNREADABLE.set(self.reconciler.unreadable)
         HELD_BACK.set(self.reconciler.held_back)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)

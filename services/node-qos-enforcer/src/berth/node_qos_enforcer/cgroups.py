@@ -56,7 +56,9 @@ class Controller(NamedTuple):
 
     def path(self, group: str, file: str = "") -> str:
         """Give the path of a group's file (or of the group) below the control-group root."""
-        return "/".join(step for step in (self.root, group, file) if step)
+        if self.root:
+            group = f"{self.root}/{group}" if group else self.root
+        return f"{group}/{file}" if group and file else group or file
 
 
 class Layout(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from berth.contracts.node_report import ReportedZone
+from berth.contracts.node_report import ReportedCore, ReportedZone
 from berth.node_qos_enforcer.core.cpu_report import Cpus, cores_of, cpu_of, memory_total, zone_of
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.proc import MEMINFO
@@ -13,11 +14,32 @@ from berth.node_qos_enforcer.machine import CPUS, MAX_NODES, NODES, read_topolog
 
 HEAD_BYTES: Final = 8_192
 """The first CPU of /proc/cpuinfo stands in that; all of it is megabytes, and slow, on a large machine."""
+AGAIN_S: Final = 60.0
 
 
-def read_cpus(sys: DiskTree, proc: DiskTree) -> Cpus:
+class Layouts:
+    """Cores and their places, two files for each CPU: read anew when others are online, and now and then."""
+
+    def __init__(self, sys: DiskTree, monotonic: Callable[[], float]) -> None:
+        """Nothing is read yet."""
+        self._sys = sys
+        self._monotonic = monotonic
+        self._online: tuple[str | None, ...] = ()
+        self._read_at_s = 0.0
+        self._cores: tuple[ReportedCore, ...] = ()
+
+    def cores(self) -> tuple[ReportedCore, ...]:
+        """Those that are online. Raises Malformed, Unreadable."""
+        online, now_s = (self._sys.read(f"{CPUS}/online"), self._sys.read(f"{NODES}/online")), self._monotonic()
+        if online != self._online or now_s - self._read_at_s >= AGAIN_S:
+            self._online = ()
+            self._cores = cores_of(read_topology(self._sys))
+            self._online, self._read_at_s = online, now_s
+        return self._cores
+
+
+def read_cpus(sys: DiskTree, proc: DiskTree, cores: tuple[ReportedCore, ...]) -> Cpus:
     """What is there now. Raises Malformed, Unreadable."""
-    cores = cores_of(read_topology(sys))
     cpu = cpu_of(
         _head(proc, "cpuinfo"),
         cores,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.node_qos_enforcer.core.laws.counters import Counts
-from berth.node_qos_enforcer.core.pressure import Stall, StallPair
+from berth.node_qos_enforcer.core.malformed import Malformed
+from berth.node_qos_enforcer.core.pressure import Stall, StallPair, parse_pressure
 from berth.telemetry.metrics import REGISTRY
 
 _WHOSE = ("container_id", "container_name", "pod_uid", "pod_name", "pod_namespace")
@@ -25,7 +26,8 @@ class InterferenceFigures(Collector):
         """Nothing was seen."""
         self.node = ""
         self.counts: dict[str, tuple[str, Counts]] = {}
-        self.stalls: dict[str, tuple[str, Mapping[str, StallPair]]] = {}
+        self.stalls: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """As files of pressure have it, by resource: figures are made of it when somebody asks for them."""
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """The names, without figures."""
@@ -44,11 +46,12 @@ class InterferenceFigures(Collector):
                 shown.add_metric((self.node, *whose.split("/"), field), value)
         return shown
 
-    def _pressure(self, seen: Mapping[str, tuple[str, Mapping[str, StallPair]]]) -> Iterator[GaugeMetricFamily]:
+    def _pressure(self, seen: Mapping[str, tuple[str, Mapping[str, str]]]) -> Iterator[GaugeMetricFamily]:
         text = "Share of the time in which some or all tasks waited, in percent."
         pods = GaugeMetricFamily("koordlet_pod_psi", text, labels=("node", *_POD, *_STALL))
         containers = GaugeMetricFamily("koordlet_container_psi", text, labels=("node", *_WHOSE, *_STALL))
-        for whose, stalls in seen.values():
+        for whose, texts in seen.values():
+            stalls = _read(texts)
             words = tuple(whose.split("/"))
             has_full = str("cpu" in stalls and stalls["cpu"].full is not None).lower()
             shown, names = (containers, words) if words[0] else (pods, words[2:])
@@ -71,6 +74,15 @@ def shown(figures: InterferenceFigures, *, is_on: bool) -> Iterator[None]:
     finally:
         if is_on:
             REGISTRY.unregister(figures)
+
+
+def _read(texts: Mapping[str, str]) -> dict[str, StallPair]:
+    """By resource; of what has no such form nothing is shown."""
+    found: dict[str, StallPair] = {}
+    for resource, text in texts.items():
+        with suppress(Malformed):
+            found[resource] = parse_pressure(text)
+    return found
 
 
 def _averages(stall: Stall | None) -> Iterator[tuple[str, float]]:

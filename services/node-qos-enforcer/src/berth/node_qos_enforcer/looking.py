@@ -10,7 +10,7 @@ from berth.kubelet.core.configz import KubeletConfig
 from berth.node_qos_enforcer.core.cpu_report import Cpus, kubelet_of
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.node_report import CPUS, KUBELET, Findings
-from berth.node_qos_enforcer.cpu_reading import read_cpus
+from berth.node_qos_enforcer.cpu_reading import Layouts, read_cpus
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.host_probe import HostProbe
 from berth.node_qos_enforcer.kubelet_reading import Configz, kubelet_api, read_config, read_state
@@ -29,6 +29,8 @@ class Looker:
         """Nothing is read yet."""
         self._settings = settings
         self._nvml = Nvml(monotonic)
+        self._sys = DiskTree(settings.sys_root)
+        self._layouts = Layouts(self._sys, monotonic)
         self._configz: Configz | None = None
         if settings.kubelet_url:
             self._configz = Configz(kubelet_api(settings), monotonic)
@@ -64,7 +66,7 @@ class Looker:
 
     def _cpus(self, problems: list[Problem], unread: set[str]) -> Cpus | None:
         try:
-            return read_cpus(DiskTree(self._settings.sys_root), DiskTree(self._settings.proc_root))
+            return read_cpus(self._sys, DiskTree(self._settings.proc_root), self._layouts.cores())
         except Malformed as error:
             problems.append(Problem(field=error.file, message=error.reason))
         except Unreadable as error:

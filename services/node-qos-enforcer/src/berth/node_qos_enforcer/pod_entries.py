@@ -1,8 +1,6 @@
-"""What SLO says of this node's pods: classes, priorities, requests, limits. Each is read by its name, since agents may
-follow nothing; which pods there are is seen from their control groups.
+"""What SLO says of this node's pods: classes, priorities, requests, limits, answers to what the node asks for.
 
-A pod that is new is asked for at once and every other second until it is there; others every half minute. What is known
-is kept on disk, so that a start without a bus knows it.
+What is known is kept on disk, so that a start without a bus knows it.
 """
 
 from __future__ import annotations
@@ -11,44 +9,40 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from berth.bus.errors import BusError
-from berth.bus.port import Stored
-from berth.contracts import buckets
+from berth.bus.port import Entry
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodePod
-from berth.contracts.subjects import node_pod_key
+from berth.contracts.subjects import named_key, node_pod_key
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import PodsFile
-from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
 
-TICK_S: Final = 1.0
-AGAIN_S: Final = 30.0
-SOON_S: Final = 2.0
-SOON_FOR_S: Final = 60.0
-"""For so long a pod without an entry counts as new."""
-READS_MAX: Final = 20
-"""In one tick."""
 SAVE_S: Final = 10.0
+FORGET_ENDS: Final = 60
+"""A bucket that is read from its start may have been lost: whoever fills it anew has so many beats for it."""
 
 
 class PodEntries:
-    """The entries of the pods that are there. Used by one event loop; `told` is a copy."""
+    """The entries of this node's pods, whether they have a control group yet or not: a sink of SLO that sees the keys
+    of `pattern` alone. What was known stays while the bucket is read anew. `told` is another object when something is
+    new, and never changes itself."""
 
     def __init__(self, node: str) -> None:
         """Nothing is known yet."""
+        self.pattern = f"{named_key('pod', node)}.*"
         self._node = node
-        self._entries: dict[str, NodePod] = {}
-        self._due_s: dict[str, float] = {}
-        self._since_s: dict[str, float] = {}
+        self._known: dict[str, NodePod] = {}
+        self._unseen: set[str] = set()
+        self._ends = 0
         self._problems: dict[str, Problem] = {}
-        self.version = 0
+        self._told: Mapping[str, NodePod] = {}
+        self._is_new = False
 
     def told(self) -> Mapping[str, NodePod]:
         """What is known, by uid."""
-        return dict(self._entries)
+        return self._told
 
     def problems(self) -> tuple[Problem, ...]:
         """Entries that cannot be read."""
@@ -56,68 +50,62 @@ class PodEntries:
 
     def restore(self, pods: Iterable[NodePod]) -> None:
         """What a former process knew."""
-        self._entries = {each.uid: each for each in pods}
+        self._known = {node_pod_key(self._node, each.uid): each for each in pods}
+        self._told = {each.uid: each for each in self._known.values()}
+        self.reset()
 
-    def due(self, uids: Iterable[str], now_s: float) -> list[str]:
-        """Whose entry is to be read now; pods that are gone are forgotten. `now_s` is monotonic."""
-        there = set(uids)
-        for known in (self._due_s, self._since_s):
-            for uid in known.keys() - there:
-                del known[uid]
-        for uid in (self._entries.keys() | self._problems.keys()) - there:
-            self._entries.pop(uid, None)
-            self._problems.pop(uid, None)
-            self.version += 1
-        for uid in there - self._due_s.keys():
-            self._due_s[uid] = self._since_s[uid] = now_s
-        found = sorted((at_s, uid) for uid, at_s in self._due_s.items() if at_s <= now_s)
-        return [uid for _, uid in found[:READS_MAX]]
+    def reset(self) -> None:
+        """The bucket is read from its start: what it does not come to have is forgotten after a while."""
+        self._unseen = set(self._known) | set(self._problems)
+        self._ends = 0
 
-    def ask_soon(self, uid: str) -> None:
-        """Something new is expected of a pod."""
-        if uid in self._due_s:
-            self._due_s[uid] = 0.0
-
-    def put(self, uid: str, stored: Stored | None, now_s: float) -> None:
-        """What was read of a pod. An entry that cannot be read leaves what was known."""
-        is_there = stored is not None and not stored.deleted
-        is_new = now_s - self._since_s.get(uid, now_s) < SOON_FOR_S
-        self._due_s[uid] = now_s + (AGAIN_S if is_there or not is_new else SOON_S)
-        if stored is None or not is_there:
-            if self._entries.pop(uid, None) is not None:
-                self.version += 1
+    def apply(self, entry: Entry) -> None:
+        """Take an entry. One that cannot be read leaves what was known."""
+        key = entry.key
+        self._unseen.discard(key)
+        if entry.deleted:
+            self._drop(key)
             return
         try:
-            entry = decode(stored.value, NodePod)
+            pod = decode(entry.value, NodePod)
         except InvalidMessage as error:
-            self._problems[uid] = Problem(field=f"slo.{node_pod_key(self._node, uid)}", message=str(error)[:200])
+            self._problems[key] = Problem(field=f"slo.{key}", message=str(error)[:200])
             return
-        if (entry.node, entry.uid) != (self._node, uid):
-            message = f"is of pod {entry.uid[:64]!r} on node {entry.node[:64]!r}"
-            self._problems[uid] = Problem(field=f"slo.{node_pod_key(self._node, uid)}", message=message)
+        if pod.node != self._node or node_pod_key(pod.node, pod.uid) != key:
+            message = f"is of pod {pod.uid[:64]!r} on node {pod.node[:64]!r}"
+            self._problems[key] = Problem(field=f"slo.{key}", message=message)
             return
-        self._problems.pop(uid, None)
-        if entry != self._entries.get(uid):
-            self._entries[uid] = entry
-            self.version += 1
+        self._problems.pop(key, None)
+        if pod != self._known.get(key):
+            self._known[key] = pod
+            self._is_new = True
+
+    def end(self, sequence: int) -> None:
+        """Everything was shown."""
+        self._ends += 1
+        if self._ends >= FORGET_ENDS:
+            for key in self._unseen:
+                self._drop(key)
+            self._unseen.clear()
+        if self._is_new:
+            self._told = {each.uid: each for each in self._known.values()}
+            self._is_new = False
+
+    def _drop(self, key: str) -> None:
+        self._problems.pop(key, None)
+        self._is_new |= self._known.pop(key, None) is not None
 
 
-async def read_for_ever(ctx: Context[Settings], known: KnownNode, entries: PodEntries, file: PodsFile) -> None:
-    """Read entries until cancelled. While the bus is away what is known stays."""
-    saved, saved_at_s, failed = entries.version, 0.0, ""
-    async for _ in Periodic(ctx.clock, TICK_S).ticks(at_once=True):
-        now_s = ctx.clock.monotonic()
-        for uid in entries.due(known.uids, now_s) if known.uids is not None else ():
-            try:
-                stored = await ctx.bus.newest(buckets.SLO, node_pod_key(known.node, uid))
-            except (BusError, ValueError):
-                break
-            entries.put(uid, stored, ctx.clock.monotonic())
-        if entries.version == saved or now_s - saved_at_s < SAVE_S:
+async def keep_for_ever(ctx: Context[Settings], entries: PodEntries, file: PodsFile) -> None:
+    """Keep what is known until cancelled."""
+    saved, failed = entries.told(), ""
+    async for _ in Periodic(ctx.clock, SAVE_S).ticks():
+        told = entries.told()
+        if told is saved:
             continue
-        saved, saved_at_s = entries.version, now_s
+        saved = told
         try:
-            await asyncio.to_thread(file.save, list(entries.told().values()))
+            await asyncio.to_thread(file.save, list(told.values()))
             failed = ""
         except OSError as error:
             if str(error) != failed:

@@ -13,7 +13,6 @@ from berth.contracts.codec import encode
 from berth.contracts.node_pressure import EvictionAsk, NodePressure
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer import figures
-from berth.node_qos_enforcer.pod_entries import PodEntries
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
@@ -22,16 +21,14 @@ TICK_S: Final = 0.5
 AGAIN_S: Final = 10.0
 
 
-async def press_for_ever(ctx: Context[Settings], known: KnownNode, entries: PodEntries) -> None:
-    """Tell until cancelled. Answers to what is asked are looked for at once."""
+async def press_for_ever(ctx: Context[Settings], known: KnownNode) -> None:
+    """Tell until cancelled."""
     key = named_key("pressure", known.node)
     bucket = ctx.bus.owned(buckets.METRICS, keys=key)
     told: list[EvictionAsk] | None = None
     told_at_s = 0.0
     async for _ in Periodic(ctx.clock, TICK_S).ticks():
         asks, now_s = known.asks, ctx.clock.monotonic()
-        for ask in asks:
-            entries.ask_soon(ask.uid)
         if asks == told and not (asks and now_s - told_at_s >= AGAIN_S):
             continue
         for ask in asks:

@@ -36,7 +36,7 @@ from berth.node_qos_enforcer.interference_figures import InterferenceFigures, sh
 from berth.node_qos_enforcer.kept_files import KeptFiles, most_files
 from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_cpu, read_topology
-from berth.node_qos_enforcer.pod_entries import PodEntries, read_for_ever
+from berth.node_qos_enforcer.pod_entries import PodEntries, keep_for_ever
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.pressing import press_for_ever
 from berth.node_qos_enforcer.reconciler import Reconciler
@@ -170,8 +170,10 @@ class Agent:
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         if ctx.settings.enforce and not ctx.settings.give_back:
-            ctx.spawn(read_for_ever(ctx, known, entries, pods_file), name="read-pods")
-            ctx.spawn(press_for_ever(ctx, known, entries), name="press")
+            followed = ctx.bus.follow_by_asking(buckets.SLO, entries, pattern=entries.pattern)
+            ctx.spawn(followed.run(), name="follow-pods")
+            ctx.spawn(keep_for_ever(ctx, entries, pods_file), name="keep-pods")
+            ctx.spawn(press_for_ever(ctx, known), name="press")
         self._serve_who_asks_by_pod(ctx, known, inside, pods)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         if ctx.settings.nri_socket and ctx.settings.inventory_file:

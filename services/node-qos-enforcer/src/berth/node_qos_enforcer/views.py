@@ -5,7 +5,7 @@ Both keep what is known while a bucket is read anew, so that a bus that is away 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.bus.port import Entry
@@ -151,11 +151,10 @@ class ReportView:
 class KnownNode:
     """What is known of the node beside what a look shows.
 
-    `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `uids` are
-    those of pods that have a control group, None before the first look; `pods_now` and `told` give pods as the runtime
-    and as SLO has them, by uid. `cache_groups` are the resctrl groups that are there while they are held. `more` are
-    asked for further problems of the node, `plugin` for how it stands with the container runtime, `exclusive` for CPUs
-    of pods that share them with nobody.
+    `refused` is what could not be written when enforcing, `standing` how each strategy stands, in words. `pods_now` and
+    `told` give pods as the runtime and as SLO has them, by uid. `cache_groups` are the resctrl groups that are there
+    while they are held. `more` are asked for further problems of the node, `plugin` for how it stands with the
+    container runtime, `exclusive` for CPUs of pods that share them with nobody.
     """
 
     def __init__(self, node: str) -> None:
@@ -172,7 +171,6 @@ class KnownNode:
         self.standing: Mapping[str, str] = {}
         self.cpu = UNKNOWN_CPU
         self.cache_groups: frozenset[str] = frozenset()
-        self.uids: Iterable[str] | None = None
         self.pods_now: Callable[[], Mapping[str, PodNow]] = dict
         self.told: Callable[[], Mapping[str, NodePod]] = dict
         self.asks: list[EvictionAsk] = []

@@ -8,6 +8,7 @@ from typing import Final
 
 from berth.contracts.gang_question import GangAnswer, GangQuestion, GangView
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core import explain
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_gathered import domain_of, slots_of
@@ -37,7 +38,7 @@ def _seen(cluster: ClusterView, gang: Gang, *, is_whole: bool) -> GangView:
     minimum = config.min_member if config is not None and config.min_member is not None else -1
     outcome = outcome_of(gang, max(minimum, 0), is_refused=bool(refused and refused.tries))
     lacks = cluster.gangs.readiness(group).reason if waiting and not refused else None
-    reasons = list(refused.reasons) if refused else [lacks] if lacks else []
+    reasons = explain.shown(refused.reasons) if refused else [lacks] if lacks else []
     last = cluster.queue.last_round(group)
     nominated = {name_ for name_ in gang.children - gang.placed if cluster.book.nominations.of(name_) is not None}
     members = {

@@ -48,3 +48,7 @@ REPORTS_REFUSED = gauge(
     "berth_solver_reports_refused", "Reports of what nodes use with something in them that could not be used so far."
 )
 LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no space for a plan of this solver.")
+WHAT_IF = counter("berth_solver_what_if_total", "Questions what would happen, by outcome of their answer.", ["outcome"])
+WHAT_IF_SECONDS = histogram(
+    "berth_solver_what_if_seconds", "Time to answer what would happen, in a copy of the process."
+)

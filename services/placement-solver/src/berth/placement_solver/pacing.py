@@ -14,6 +14,7 @@ from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
 from berth.placement_solver.settings import Settings
 from berth.runtime import Context
+from berth.runtime.process import collections_put_off
 
 TIDY_EVERY_S = 1.0
 TIDY_BUSY_S = 2.0
@@ -23,6 +24,11 @@ GAP_PER_ROUND = 2.0
 GAP_MAX_S = 0.25
 """Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
 machine or the bus is busy, and there fewer and larger plans help."""
+
+PAUSE_PER_LOOK = 9.0
+PAUSE_MIN_S = 0.002
+PAUSE_MAX_S = 1.0
+"""While something is ready to be decided, words are made for a tenth of the time."""
 
 
 async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
@@ -54,12 +60,29 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
         if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
         began = ctx.clock.monotonic()
-        await rounds.round()
+        with collections_put_off():
+            await rounds.round()
         took_s = ctx.clock.monotonic() - began
         next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
         metrics.WAITING.set(len(cluster.queue))
         # Followers share this loop: let them run between rounds even when the queue never empties.
         await asyncio.sleep(0)
+
+
+async def explain_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
+    """Words for those who were refused, whenever there is nothing to decide; else a small part of the time."""
+    wanted = rounds.explaining.wanted
+    while True:
+        await wanted.wait()
+        began = ctx.clock.monotonic()
+        more = await rounds.explain()
+        took_s = ctx.clock.monotonic() - began
+        if not rounds.readiness.may_plan():
+            await ctx.clock.sleep(IDLE_S)
+        elif more and rounds.has_work():
+            await ctx.clock.sleep(min(max(PAUSE_PER_LOOK * took_s, PAUSE_MIN_S), PAUSE_MAX_S))
+        else:
+            await asyncio.sleep(0)
 
 
 class Reports(Protocol):

@@ -20,14 +20,17 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
+from berth.placement_solver.core.explain import is_untold
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.twins import NO_TWIN
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
+from berth.placement_solver.explaining import Explaining
 from berth.placement_solver.growing import Growing
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
@@ -93,6 +96,8 @@ class Rounds:
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
         )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
+        self.explaining = Explaining(cluster, self._event_publisher)
+        cluster.solver.tells = False  # words are made after the round
         self._tidying = Tidying(cluster, self._committer, clock)
         self._revoking = Revoking(
             cluster,
@@ -200,50 +205,71 @@ class Rounds:
             self._look_again(solution.placements)
             await self._announce(plan, solution, started)
         proposals = 0
+        alike: dict[bytes, Nobody] = {}
         for refused in refused_together(units, solution):
+            twin = self._twin_of(refused)
             if not self._preempting.concerns(refused):
-                await self._refuse(refused.refusals)
+                await self._refuse(refused)
+            elif twin in alike:
+                await self._refuse_all(refused, alike[twin])
             elif proposals < PROPOSALS_MAX:
                 proposals += 1
-                await self._preempt(refused)
+                nobody = await self._preempt(refused)
+                if nobody is None:
+                    alike.clear()  # what was committed may be another answer to all
+                elif twin:
+                    alike[twin] = nobody
             else:
                 self._make_ready(refused)
 
+    def _twin_of(self, refused: Refused) -> bytes:
+        """The same for those who are alike; empty for who is not."""
+        unit = refused.unit
+        waiting = self.cluster.queue.waiting.get(unit.candidates[0].name) if len(unit.candidates) == 1 else None
+        return self.cluster.twin_of(waiting) if waiting is not None and not unit.needed else NO_TWIN
+
     # --- preemption --------------------------------------------------------------------------------------------------
 
-    async def _preempt(self, refused: Refused, advice: Advice | None = None, *, asks: bool = True) -> None:
+    async def _preempt(self, refused: Refused, advice: Advice | None = None, *, asks: bool = True) -> Nobody | None:
         """Make others leave for those that were refused, under a plan of its own; or refuse them, and say why nobody
         leaves. `asks`: the optimiser may be asked first whether less will do."""
         still = [self._refused(refusal) for refusal in refused.refusals]
         if any(waiting is None for waiting in still) or not self.readiness.may_plan():
             self._make_ready(refused)
-            return
+            return None
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
         found = self._preempting.propose(refused, plan, advice)
         if isinstance(found, Free):
             self._make_ready(refused)
-            return
+            return None
         if isinstance(found, Nobody):
-            await self._refuse([refusal._replace(preemption=found.message) for refusal in refused.refusals])
-            for waiting in still if found.again else ():
-                if waiting is not None:
-                    self.cluster.queue.try_again(waiting, self.cluster.now)
-            return
+            await self._refuse_all(refused, found)
+            return found
         if asks and self._improves(refused, found):
-            return
+            return None
         solution = Solution(found.placements, ())
         besides = "an advice of the optimiser" if advice is not None else ""
         made = Made("preemption", _groups((refused.unit,)), self._preempting.drawn, besides)
         outcome = await self._commit(plan, solution, trial, made, found)
         if outcome.status != "committed":
             await self._try_again([refused.unit], outcome)
-            return
+            return None
         self._look_again(solution.placements)
         if found.victims:
             metrics.NOMINATED.inc(len(found.placements))  # `placement.nominated` says what they wait for
         else:
             await self._announce(plan, solution, started)
+        return None
+
+    async def _refuse_all(self, refused: Refused, nobody: Nobody) -> None:
+        """Refuse those for whom nobody leaves."""
+        await self._refuse(
+            refused._replace(refusals=tuple(each._replace(preemption=nobody.message) for each in refused.refusals))
+        )
+        for refusal in refused.refusals if nobody.again else ():
+            if (waiting := self._refused(refusal)) is not None:
+                self.cluster.queue.try_again(waiting, self.cluster.now)
 
     def _make_ready(self, refused: Refused) -> None:
         """Those of them that still wait are tried again."""
@@ -334,6 +360,13 @@ class Rounds:
     async def grow(self) -> None:
         """Let Reservations hold more that ask for it and are placed; between two rounds."""
         await self._growing.look()
+
+    async def explain(self) -> bool:
+        """Make words for some of those who were refused without; whether there are more."""
+        if not self.readiness.may_plan():
+            return False
+        self.tell_time()
+        return await self.explaining.look()
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""
@@ -454,10 +487,15 @@ class Rounds:
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         await self._event_publisher.planned(plan, solution.placements, took_ms)
 
-    async def _refuse(self, refusals: Sequence[Refusal]) -> None:
-        for refusal in refusals:
+    async def _refuse(self, refused: Refused) -> None:
+        """Let them rest. Where the reasons have words, they are told at once."""
+        for refusal in refused.refusals:
             waiting = self._refused(refusal)
             if waiting is None:
+                continue
+            if is_untold(refusal.reasons):
+                self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
+                self.explaining.put(waiting, refused.unit, refusal)
                 continue
             metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
             if self._may_lag(waiting, refusal.reasons):

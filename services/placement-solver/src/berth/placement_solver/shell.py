@@ -19,6 +19,7 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.contracts.round import Ground
+from berth.contracts.what_if import WhatIfQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
@@ -28,12 +29,14 @@ from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.origins import Origins
-from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
 from berth.placement_solver.reading import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.views import ViewSink
+from berth.placement_solver.what_if.asking import WhatIf
+from berth.placement_solver.what_if.running import Limits
 from berth.placement_solver.why import answer
 from berth.runtime import Context, serve_status
 
@@ -82,11 +85,14 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     _follow(ctx, cluster, rounds, members)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(ctx, cluster, rounds)
+    limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
+    what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
+    await _answer(ctx, cluster, rounds, what_if)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
     )
+    ctx.spawn(explain_for_ever(ctx, rounds), name="explain")
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
         await rounds_for_ever(ctx, rounds)
@@ -235,15 +241,20 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
+async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf) -> None:
     async def why(payload: bytes) -> bytes:
-        return encode(answer(cluster, decode(payload, WhyQuestion)))
+        question = decode(payload, WhyQuestion)
+        await rounds.explaining.tell_of((question.namespace, question.name))
+        return encode(answer(cluster, question))
 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))
 
     async def gang(payload: bytes) -> bytes:
         return encode(gangs_seen(cluster, decode(payload, GangQuestion)))
+
+    async def supposed(payload: bytes) -> bytes:
+        return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
 
     def facts() -> dict[str, str | int | float]:
         return {
@@ -261,4 +272,5 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "reports_refused": cluster.loads.reports.refused,
         }
 
-    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node, "gang": gang})
+    others = {"why": why, "node": node, "gang": gang, "whatif": supposed}
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)

@@ -11,6 +11,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.explain import shown
 from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import OTHERS, listed_victims
 from berth.placement_solver.why_reserved import (
@@ -95,7 +96,7 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
         )
-    facts.update(gang=waiting.group, reasons=list(waiting.reasons))
+    facts.update(gang=waiting.group, reasons=shown(waiting.reasons))
     facts.update(
         facts={what: said for each in cluster.candidates([name]) for what, said in steps_of(cluster, each).items()}
     )

@@ -9,6 +9,7 @@ from berth.contracts.grants import CPU, ZONE, percent
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.explain import shown
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
 from berth.placement_solver.core.words import text_of
@@ -31,7 +32,7 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     readiness = cluster.gangs.readiness(group)
     waiting = [cluster.queue.waiting[name] for name in sorted(gang.children) if name in cluster.queue.waiting]
     refused = next((each for each in waiting if each.reasons), None)
-    reasons = list(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
+    reasons = shown(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
     minimum = (gang.config.min_member if gang.config else None) or 0
     facts = {
         "size": f"{len(gang.children)} members, at least {minimum} start together",

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.quota_question import QuotaQuestion
+from berth.contracts.what_if import QuotasIfAnswer, QuotasIfQuestion
 from berth.quota_manager.configuration import configured_by
 from berth.quota_manager.core import series
 from berth.quota_manager.core.hooks.asking import Hooks
@@ -15,14 +16,18 @@ from berth.quota_manager.hooks.calls import HookCalls
 from berth.quota_manager.hooks.loading import load_hooks
 from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
+from berth.quota_manager.supposing import problems_of, supposing
 from berth.quota_manager.views import EVERYTHING, STAMPS
-from berth.runtime import Context, Input, Manager, Output
+from berth.runtime import Context, Input, Manager, Moment, Output
+from berth.runtime.snapshot import SnapshotFailed, in_snapshot
 from berth.telemetry import collected_gauge, counter, gauge, get_logger, histogram
 
 log = get_logger(__name__)
 
 REST = 4.0
 """Rounds of a busy tree are spaced by this many times their length, so that a flood of pods costs a fifth of a core."""
+SUPPOSE_S = 10.0
+"""A question what would be may take so long."""
 TICK_S = 0.5
 """How often time alone is a reason to look: write-backs and alarms that became due."""
 
@@ -104,7 +109,25 @@ class Shell(Manager[Settings, Reconciler]):
         async def groups(payload: bytes) -> bytes:
             return encode(self.reconciler.answer(decode(payload, QuotaQuestion)))
 
-        return {"quota": groups}
+        async def supposed(payload: bytes) -> bytes:
+            return encode(await self._suppose(decode(payload, QuotasIfQuestion)))
+
+        return {"quota": groups, "quotasif": supposed}
+
+    async def _suppose(self, question: QuotasIfQuestion) -> QuotasIfAnswer:
+        """What the groups would come to, worked out in a copy of this process."""
+        reconciler, clock = self.reconciler, self.context.clock
+        if not reconciler.is_ready:
+            return QuotasIfAnswer(outcome="unready", message=reconciler.missing)
+        if problems := problems_of(reconciler, question):
+            return QuotasIfAnswer(outcome="refused", problems=problems)
+        at = Moment(clock.now(), clock.monotonic())
+        try:
+            return decode(
+                await in_snapshot(lambda: encode(supposing(reconciler, question, at)), SUPPOSE_S), QuotasIfAnswer
+            )
+        except (SnapshotFailed, OSError) as error:
+            return QuotasIfAnswer(outcome="failed", message=f"the copy of quota-manager failed: {error}")
 
     def on_reset(self) -> None:
         """See `Manager`."""

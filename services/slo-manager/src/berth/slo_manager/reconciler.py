@@ -13,7 +13,7 @@ from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, OfferNo
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
 from berth.contracts.node_audit import LendingAnswer
-from berth.contracts.slo import NodeSLO
+from berth.contracts.slo import NodeOffer, NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key, node_pod_key
 from berth.rules.node_evictions.thresholds import read_thresholds
@@ -30,6 +30,7 @@ from berth.slo_manager.core.offers.deciding import Deciding, Seen
 from berth.slo_manager.core.offers.lacking import Lacking, lacking
 from berth.slo_manager.core.offers.requests import OfferRequests
 from berth.slo_manager.core.offers.rules import Rules
+from berth.slo_manager.core.offers.zone_writes import zones_lacking
 from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import PROBLEMS_MAX, render
 from berth.slo_manager.core.turns import Budget, Turns
@@ -38,8 +39,10 @@ from berth.slo_manager.views import NODE, OFFER, PodView, Pressures, Reports, Sl
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
 METRICS_API: Final = "slo.koordinator.sh/v1alpha1/nodemetrics"
+ZONES: Final = "zones"
 OBJECTS_PER_S: Final = 10.0
-"""Writes of objects, and of annotations of nodes, in the whole cluster; what nodes lend is counted by itself."""
+"""Writes of objects, and of annotations of nodes, in the whole cluster, with those that device-inventory makes of what
+NUMA nodes lend; what nodes lend is counted by itself."""
 
 
 class Reconciler:
@@ -221,7 +224,8 @@ class Reconciler:
     def _seen(self, node: Node, annotations: Mapping[str, str]) -> Seen:
         """What is seen of a node whose annotations are to be these."""
         metric, is_agents = self.reports.of(node.name)
-        return Seen(node, annotations, metric, is_agents, self.pods.of(node.name), self.view.zones.get(node.name, {}))
+        zones, shown = (each.get(node.name, {}) for each in (self.view.zones, self.view.zones_shown))
+        return Seen(node, annotations, metric, is_agents, self.pods.of(node.name), zones, shown)
 
     def _forget(self, name: str) -> list[Write]:
         """The node is gone."""
@@ -229,6 +233,7 @@ class Reconciler:
         self._annotations.forget(name)
         self._deciding.forget(name)
         self._offers.forget(name)
+        self._turns.forget((ZONES, name))
         self._evicting.forget(name)
         self._degrades_at.pop(name, None)
         keys = (named_key(NODE, name), self.published.keys), (named_key(OFFER, name), self.published.offers.keys)
@@ -271,13 +276,29 @@ class Reconciler:
         offer, commands = decided.offer, list[Command]()
         if offer is None:
             self._offers.forget(name)
+            self._turns.forget((ZONES, name))
             return [Write(key, None)] if key in self.published.offers.keys else [], []
         if self._sync_offers:
+            offer = self._with_zones(node, offer, decided.strategy, at)
             found = lacking(node, offer, decided.strategy, at.now)
             if self._offers.may_send(name, node.uid, found, at.monotonic) and found is not None:
                 offer = replace(offer, written=dict(found.written), written_at=at.now)
                 commands.append(_shown(node, found, at))
+        elif offer.zones_written is not None:
+            offer = replace(offer, zones_written=None)
         return [] if offer == published else [Write(key, offer)], commands
+
+    def _with_zones(self, node: Node, offer: NodeOffer, strategy: Colocation, at: Moment) -> NodeOffer:
+        """With what the node's topology is to show of its NUMA nodes, when that is worth a write and it is its turn."""
+        shown = self.view.zones_shown.get(node.name, {})
+        found = zones_lacking(offer, shown, node.capacity, strategy, at.now)
+        if found is None:
+            self._turns.forget((ZONES, node.name))
+        elif self._turns.takes((ZONES, node.name)):
+            return replace(offer, zones_written=found.zones, zones_written_at=at.now)
+        else:
+            self._turns.wait((ZONES, node.name), found.rank)
+        return offer
 
     def _of_pods(self, node: Node, published: NodeSLO | None, at: Moment) -> tuple[list[Write], list[Command]]:
         """What the node's agent has to know of pods, and who leaves for the node's sake.

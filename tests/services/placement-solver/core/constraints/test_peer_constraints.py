@@ -20,7 +20,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
-from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target, Unusable
+from berth.placement_solver.core.seams import Charge, Hypothesis, Rejection, Spec, Target, Unusable
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.peers import Peers
@@ -55,7 +55,7 @@ class Side:
             tracker.marked(1, True)
             tracker.end()
         self.nodes = Nodes(capacity=2)
-        self.peers = Peers(self.nodes)
+        self.peers = Peers()
         domains = LabelDomains(self.nodes)
         spreads = Spreads(self.nodes, domains, self.peers, selectors, args.defaults)
         self.affine = affine = AffinePods(self.nodes, domains, self.peers)
@@ -73,11 +73,14 @@ class Side:
         """See the pod, waiting, and charge a claim for it."""
         pod = msgspec.structs.replace(pod, node=node or pod.node)
         self.peers.see((pod.namespace, pod.name), pod)
-        self.peers.apply(claim_of(pod), 1)
+        self.apply(pod, 1)
         self.placed.append(pod)
 
     def take_back(self) -> None:
-        self.peers.apply(claim_of(self.placed.pop()), -1)
+        self.apply(self.placed.pop(), -1)
+
+    def apply(self, pod: Pod, sign: int) -> None:
+        self.peers.apply(Charge(claim_of(pod), self.nodes.row(pod.node), pod), sign)
 
     def row(self, name: str) -> int:
         return self.nodes.rows[name]

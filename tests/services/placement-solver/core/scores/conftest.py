@@ -15,6 +15,7 @@ from berth.contracts.state import Node, Pod, PodTemplate
 from berth.placement_solver.core.images import Images
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import RowArray, Score, Spec
+from berth.placement_solver.core.tallies.charges import Charges
 from berth.placement_solver.core.tallies.scored import ScoredTally
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of, scored_of
@@ -28,7 +29,9 @@ class Scoring:
         self.nodes = Nodes()
         self.images = Images()
         self.pods: dict[Name, Pod] = {}
-        self.tally = ScoredTally(self.nodes, self.pods.get)
+        self.tally = ScoredTally(self.nodes)
+        self.charges = Charges(self.pods.get)
+        self.charges.tell(self.tally)
 
     def node(self, name: str, allocatable: Amounts | None = None, **fields: Any) -> int:
         """A node; its row."""
@@ -54,8 +57,12 @@ class Scoring:
         self.pods[pod.namespace, pod.name] = pod
         claim = of_pod(pod)
         self.nodes.take(self.nodes.row(claim.node), claim.amounts, sign)
-        self.tally.apply(claim, sign)
+        self.apply(claim, sign)
         return claim
+
+    def apply(self, claim: Claim, sign: int) -> None:
+        """Charge a claim in the tally alone, or give it back."""
+        self.charges.apply(claim, self.nodes.row(claim.node), sign)
 
     def scores(
         self, score: Score[Any], template: PodTemplate, rows: RowArray | None = None

@@ -181,9 +181,9 @@ def test_devices_count_by_what_the_node_shows_and_pods_request(scoring: Any) -> 
     there = Pod(namespace="d", name="a", uid="a", version=1, node="n", template=asking)
     world.pods["d", "a"] = there
     claim = of_pod(there)
-    world.tally.apply(claim, 1)
+    world.apply(claim, 1)
     assert world.scores(score, asking) == [(50, 50)]
-    world.tally.apply(claim, -1)
+    world.apply(claim, -1)
     assert world.scores(score, asking) == [(75, 75)]
 
 
@@ -311,10 +311,10 @@ def test_the_tally_gives_back_what_it_charged(scoring: Any, steps: list[tuple[in
         template = PodTemplate(requests={names.CPU: 100}, scored={names.CPU: 100 + extra})
         world.pods["d", name] = Pod(namespace="d", name=name, uid=name, version=1, node=f"n{node}", template=template)
         if name in held:
-            world.tally.apply(held.pop(name)[0], -1)
+            world.apply(held.pop(name)[0], -1)
         else:
             claim = of_pod(world.pods["d", name])
-            world.tally.apply(claim, 1)
+            world.apply(claim, 1)
             held[name] = (claim, node, extra)
     sums = [sum(extra for _, at, extra in held.values() if at == node) for node in range(3)]
     assert world.tally.surplus(names.CPU, np.arange(3)).tolist() == sums
@@ -329,16 +329,17 @@ def test_a_pod_that_is_shown_after_its_claim_counts_from_then_on(scoring: Any) -
         one = Pod(namespace="d", name="a", uid="a", version=1, node="n", template=shown)
         if scored == 300:
             claim = of_pod(one)
-            world.tally.apply(claim, 1)
+            world.apply(claim, 1)
             assert world.tally.surplus(names.CPU, rows).tolist() == [0], "nobody knows the pod yet"
         before = world.nodes.touched.end
-        world.tally.see(("d", "a"), one)
+        world.charges.see(("d", "a"), one)
         assert world.tally.surplus(names.CPU, rows).tolist() == [expected]
         assert world.nodes.touched.since(before) == [0]
-        world.tally.see(("d", "a"), one)
-        world.tally.see(("d", "a"), Pod(namespace="d", name="a", uid="other", version=2, template=PodTemplate()))
-        assert world.tally.surplus(names.CPU, rows).tolist() == [expected]
-    world.tally.apply(claim, -1)
+        world.charges.see(("d", "a"), one)
+        assert world.nodes.touched.since(before) == [0]
+    world.charges.see(("d", "a"), Pod(namespace="d", name="a", uid="other", version=2, template=shown))
+    assert world.tally.surplus(names.CPU, rows).tolist() == [0], "nobody shows it any more"
+    world.apply(claim, -1)
     assert world.tally.surplus(names.CPU, rows).tolist() == [0]
 
 

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from berth.contracts.state import Pod, PodTemplate
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import Charge
 from berth.placement_solver.core.tallies import peers as module
 from berth.placement_solver.core.tallies.peers import Kind, Peers
 from berth.placement_solver.core.tallies.row_counts import RowCounts
@@ -33,7 +34,7 @@ class PeersMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.nodes = Nodes()
-        self.peers = Peers(self.nodes)
+        self.peers = Peers()
         self.seen: dict[Name, Pod] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
         self.claims: list[tuple[Claim, Pod | None]] = []
@@ -76,18 +77,13 @@ class PeersMachine(RuleBasedStateMachine):
         elif pod is not None and pod.uid != claim.uid:
             pod = None
         self.claims.append((claim, pod))
-        self.peers.apply(claim, 1)
-
-    @rule(node=st.sampled_from(NODES))
-    def reserve(self, node: str) -> None:
-        """A Reservation is no pod."""
-        self.peers.apply(Claim(("", "r"), "r", node, {}, is_reservation=True), 1)
+        self.peers.apply(Charge(claim, self.nodes.row(claim.node)), 1)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         claim, _ = self.claims.pop(data.draw(st.integers(0, len(self.claims) - 1)))
-        self.peers.apply(claim, -1)
+        self.peers.apply(Charge(claim, self.nodes.row(claim.node)), -1)
 
     @rule(name=st.sampled_from(NAMESPACES), labels=st.one_of(st.none(), namespace_labels))
     def label_namespace(self, name: str, labels: dict[str, str] | None) -> None:

@@ -14,6 +14,7 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.round import Round
 from berth.placement_solver.origins import streams_id
+from berth.placement_solver.reading import NODE_METRICS
 from berth.placement_solver.remaking import NotMadeError, differences
 from berth.recording.grounds import Grounds
 from berth.recording.records import AnyRecord, Began, Ended, Entered, Missed, Told, Whole
@@ -58,7 +59,7 @@ class Audit:
     def __init__(self, wanted: Callable[[Plan, float], bool]) -> None:
         self._wanted = wanted
         self._began = Began("", 0.0, {})
-        self._in_checkpoint = False
+        self._in_checkpoint = self._is_first = False
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -70,11 +71,10 @@ class Audit:
 
     def over(self, records: Iterable[AnyRecord]) -> Iterator[Verdict]:
         """The verdicts, in the order of the plans."""
-        is_first = False
         for record in records:
             if isinstance(record, Began):
-                is_first = record.run != self._began.run
-                if is_first:
+                self._is_first = record.run != self._began.run
+                if self._is_first:
                     yield from self._give_up("recording ended before all was read that it was made from")
                     self._begin_anew()
                 self._began, self._in_checkpoint = record, True
@@ -82,7 +82,7 @@ class Audit:
                 self._in_checkpoint = False
             elif isinstance(record, Told):
                 self._grounds.take(record.ground)
-            elif self._in_checkpoint and not is_first:
+            elif self._in_checkpoint and not self._is_first:
                 continue  # what it says has come already
             elif isinstance(record, Entered):
                 yield from self._entered(record)
@@ -183,6 +183,8 @@ class Audit:
         followed = [*ALWAYS, *([buckets.METRICS] if "metrics" in origin.read else [])]
         if buckets.METRICS in followed and buckets.METRICS not in self._began.streams:
             return "it went by what nodes really use, and that is not recorded"
+        if NODE_METRICS in origin.read:
+            return "it went by NodeMetric objects, of which it is not recorded when they were read"
         if origin.streams and origin.streams != streams_id(
             tuple(self._began.streams.get(each, "") for each in followed)
         ):

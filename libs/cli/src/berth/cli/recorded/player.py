@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from berth.cli.recorded.tape import NODE_METRIC_KEYS, ORDER, Tape, entry_of, short
+from berth.cli.recorded.tape import ORDER, Tape, entry_of, short
 from berth.contracts import buckets
 from berth.contracts.ledger import Decision, Plan
 from berth.contracts.round import Read, Round
-from berth.placement_solver.reading import NODE_METRICS
 from berth.placement_solver.remaking import Remaker
 from berth.recording.grounds import Known
 from berth.recording.records import Entered
@@ -91,5 +90,3 @@ class Player:
 
 def _read(remaker: Remaker, entered: Entered, *, gap: bool) -> None:
     remaker.read(entered.bucket, entry_of(entered, gap=gap))
-    if entered.bucket == buckets.STATE and entered.key.startswith(NODE_METRIC_KEYS):
-        remaker.read(NODE_METRICS, entry_of(entered))

@@ -14,7 +14,6 @@ KEPT_S: Final = 60.0
 """What is older than that is read by every solver: one that is further behind makes no plans that can be made again."""
 KEPT_MIN: Final = 20_000
 """So many messages of a bucket are kept, however old they are."""
-NODE_METRIC_KEYS: Final = "nodemetric."
 OFFER_KEYS: Final = "offer."
 ORDER: Final = (
     buckets.INVENTORY,

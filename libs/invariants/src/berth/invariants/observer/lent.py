@@ -1,5 +1,5 @@
 """What nodes lend: a pod that borrows of a node is given no more than the node offers in the revision that its decision
-names (I36). An offer that falls later takes nothing back.
+names (I36), and no more of a NUMA node than is offered there. An offer that falls later takes nothing back.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Final
 from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.grants import ZONE, granted
 from berth.contracts.ledger import Decision
-from berth.contracts.names import LENT
+from berth.contracts.names import LENT, LENT_BY_ZONE
 from berth.contracts.slo import NodeOffer
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.holds import Hold
@@ -54,22 +55,34 @@ class Lent:
         if offer is None:
             return
         for name in LENT:
-            wanted = decision.allocation.amounts.get(name, 0)
-            if wanted <= 0:
-                continue
-            self._verdicts.judged(LAW)
             most = offer.offers[name].amount if name in offer.offers else 0
-            holders = self._holders(decision, name)
-            if wanted + sum(amount for _, amount in holders()) > most:
-                subject = f"node {decision.node}, offer {decision.offer}, with {decision.namespace}/{decision.name}"
-                self._capacity.beyond(LAW, subject, name, most - wanted, holders, Reader.SOLVER)
-                if wanted > most:
-                    self._verdicts.add(LAW, f"{subject}, {name}", f"{subject}: {wanted} of {most} {name}")
+            self._judge(decision, "", name, decision.allocation.amounts.get(name, 0), most)
+        offered = {str(each.zone): each.amounts for each in offer.zones}
+        for grant in granted(decision.allocation):
+            for name in LENT_BY_ZONE if grant.kind == ZONE else ():
+                most = offered.get(grant.id, {}).get(name, 0)
+                self._judge(decision, grant.id, name, grant.amounts.get(name, 0), most)
 
-    def _holders(self, decision: Decision, name: str) -> Callable[[], Iterator[tuple[Hold, int]]]:
+    def _judge(self, decision: Decision, zone: str, name: str, wanted: int, most: int) -> None:
+        """By what of it others hold; `zone`: of this NUMA node, empty: of the node."""
+        if wanted <= 0:
+            return
+        self._verdicts.judged(LAW)
+        holders = self._holders(decision, zone, name)
+        if wanted + sum(amount for _, amount in holders()) > most:
+            place = f"NUMA node {zone} of node {decision.node}" if zone else f"node {decision.node}"
+            subject = f"{place}, offer {decision.offer}, with {decision.namespace}/{decision.name}"
+            self._capacity.beyond(LAW, subject, name, most - wanted, holders, Reader.SOLVER)
+            if wanted > most:
+                self._verdicts.add(LAW, f"{subject}, {name}", f"{subject}: {wanted} of {most} {name}")
+
+    def _holders(self, decision: Decision, zone: str, name: str) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        minor = (decision.node, ZONE, zone, name)
+
         def holders() -> Iterator[tuple[Hold, int]]:
             for hold in self._capacity.on_node.get(decision.node, {}).values():
                 if hold.uid != decision.uid:
-                    yield hold, hold.amounts.get(name, 0)
+                    of_zone = sum(amount for each, amount in hold.devices if each == minor)
+                    yield hold, of_zone if zone else hold.amounts.get(name, 0)
 
         return holders

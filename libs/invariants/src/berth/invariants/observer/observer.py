@@ -38,6 +38,7 @@ from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.lent import Lent
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.named import Named
+from berth.invariants.observer.news import News
 from berth.invariants.observer.partitions import Partitions
 from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.picked import Picked
@@ -132,6 +133,8 @@ class Observer:
         self._pools = Pools(self.verdicts, self._sight)
         self._shares = Shares(self.verdicts, self.capacity)
         self._lent = Lent(self.verdicts, self.capacity)
+        self.news = News(self.verdicts, self._sight)
+        """When nodes were heard of; see `News.reported`. Without that I42 is not judged."""
         self.divided = Divided(self.verdicts)
         """What another framework has of what nodes lend; see `Divided.has`. Without that I40 is not judged."""
         self._fence = StateFence(self.verdicts)
@@ -169,6 +172,7 @@ class Observer:
                 self._gathered.decided,
                 self._pools.decided,
                 self._lent.decided,
+                self.news.decided,
                 self._take_overs.decided,
                 self._shares.decided,
             ),
@@ -197,6 +201,7 @@ class Observer:
             "persistentvolumes": self._volumes.see_volume,
             "storageclasses": self._volumes.see_class,
             "csinodes": self._volumes.see_csi_node,
+            "configmaps": self.news.see_config_map,
         }
 
     @property
@@ -440,6 +445,7 @@ class Observer:
         self._partitions.see_node(data, deleted)
         self._gathered.see_node(data, deleted)
         self._pools.see_node(data, deleted)
+        self.news.see_node(data, deleted)
 
     def _see_group(self, data: Json, deleted: bool) -> None:
         self.gangs.see_group(data, deleted)

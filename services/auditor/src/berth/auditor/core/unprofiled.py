@@ -8,11 +8,11 @@ was. A pod with the webhook's mark was asked about; whether the mark is genuine 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import chain
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from berth.auditor.core.objects import Lists
+from berth.auditor.core.steps import Steps
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.invariants import Finding
@@ -20,13 +20,40 @@ from berth.rules.admission.profiles import ALWAYS, Profile, read_profile
 from berth.rules.webhooks import SPARED, entry_of_profile
 
 NAMED_MAX = 5
-_Label = tuple[str, str]
+STEP: Final = 2_000
+"""So many pods and profiles are looked at in one step."""
+_Label = tuple[str, str | None]
+"""Name and value of a label; None: whatever value."""
 
 
 class _Judged(NamedTuple):
     profile: Profile
     since: str
     """Of pods that were created later, by the API server's clock."""
+
+
+class _Index:
+    """Profiles by a label that whatever they select has: of many profiles a pod meets few."""
+
+    def __init__(self, judged: Iterable[tuple[_Judged, list[_Label]]]) -> None:
+        self._by_label: defaultdict[_Label, list[_Judged]] = defaultdict(list)
+        self._others: list[_Judged] = []
+        for each, labels in judged:
+            for label in labels:
+                self._by_label[label].append(each)
+            if not labels:
+                self._others.append(each)
+
+    def __bool__(self) -> bool:
+        return bool(self._others or self._by_label)
+
+    def of(self, labels: Mapping[str, str]) -> Iterator[_Judged]:
+        """Those that may select a pod with these labels."""
+        if self._by_label:
+            for name, value in labels.items():
+                yield from self._by_label.get((name, value), ())
+                yield from self._by_label.get((name, None), ())
+        yield from self._others
 
 
 class Unprofiled:
@@ -36,32 +63,32 @@ class Unprofiled:
         self._since: dict[str, tuple[int, str | None]] = {}
         """Of profiles that were changed: which generation, and of which pods on it is judged."""
 
-    def look(self, lists: Lists) -> list[Finding]:
+    def looking(self, lists: Lists) -> Steps[list[Finding]]:
         """One finding for each profile and namespace."""
-        judged = list(self._judged(lists))
+        judged = _Index(self._judged(lists))
         namespaces = {each.metadata.name: each.metadata.labels or {} for each in lists.namespaces}
-        by_label: defaultdict[_Label, list[_Judged]] = defaultdict(list)
-        others: list[_Judged] = []
-        for each, label in judged:
-            (others if label is None else by_label[label]).append(each)
         missed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        work = 0
         for pod in lists.pods if judged else ():
+            work += 1
             meta = pod.metadata
-            if not _is_concerned(meta):
-                continue
-            labels = meta.labels or {}
-            found = chain(others, *(by_label[label] for label in labels.items() if label in by_label))
-            for profile, since in found:
-                if (
-                    (meta.creation_timestamp or "") > since
-                    and profile.matches(labels)
-                    and profile.matches_namespace(namespaces.get(meta.namespace, {}))
-                ):
-                    missed[profile.name, meta.namespace].append(meta.name)
+            if _is_concerned(meta):
+                labels = meta.labels or {}
+                for profile, since in judged.of(labels):
+                    work += 1
+                    if (
+                        (meta.creation_timestamp or "") > since
+                        and profile.matches(labels)
+                        and profile.matches_namespace(namespaces.get(meta.namespace, {}))
+                    ):
+                        missed[profile.name, meta.namespace].append(meta.name)
+            if work >= STEP:
+                work = 0
+                yield
         return [_finding(profile, namespace, pods) for (profile, namespace), pods in sorted(missed.items())]
 
-    def _judged(self, lists: Lists) -> Iterator[tuple[_Judged, _Label | None]]:
-        """Profiles that every pod which they select has to have, and a label that such a pod has.
+    def _judged(self, lists: Lists) -> Iterator[tuple[_Judged, list[_Label]]]:
+        """Profiles that every pod which they select has to have, and labels of which such a pod has one.
 
         Without an entry the webhook is not called for a profile: another one may be.
         """
@@ -80,7 +107,7 @@ class Unprofiled:
                 ):
                     continue
                 since = max(since, configuration.metadata.creation_timestamp or "")
-                yield _Judged(profile, since), _label_of(item.spec or {})
+                yield _Judged(profile, since), _labels_of(item.spec or {})
 
     def _asked_since(
         self, item: kube.ClusterColocationProfile, before: tuple[int, str | None] | None, pods: list[kube.Pod]
@@ -107,11 +134,17 @@ def _is_concerned(meta: kube.Meta) -> bool:
     )
 
 
-def _label_of(spec: Mapping[str, object]) -> _Label | None:
-    """A label that whatever the profile selects has; None: it asks for none by name and value."""
-    selector = spec.get("selector")
-    labels = selector.get("matchLabels") if isinstance(selector, dict) else None
-    return next(iter(labels.items()), None) if labels else None
+def _labels_of(spec: Mapping[str, Any]) -> list[_Label]:
+    """Labels of which whatever the profile selects has exactly one; none: nobody can say so."""
+    selector = spec.get("selector") or {}
+    if named := selector.get("matchLabels"):
+        return [next(iter(named.items()))]
+    for each in selector.get("matchExpressions") or ():
+        if each.get("operator") == "In":
+            return [(each["key"], value) for value in dict.fromkeys(each.get("values") or ())]
+        if each.get("operator") == "Exists":
+            return [(each["key"], None)]
+    return []
 
 
 def _finding(profile: str, namespace: str, pods: list[str]) -> Finding:

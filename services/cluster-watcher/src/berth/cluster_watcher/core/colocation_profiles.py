@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import ClusterColocationProfile
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import identity_of
 
 SPEC_BYTES_MAX: Final = 64 << 10
 """Largest spec that is carried, as JSON."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import CSINode, NodeDriver
 from berth.contracts.names import ANNOTATION_MIGRATED_PLUGINS
 from berth.contracts.state import CSINodeDriver
+from berth.rules.reading.metadata import identity_of
 
 DRIVERS_MAX: Final = 256
 TOPOLOGY_KEYS_MAX: Final = 64

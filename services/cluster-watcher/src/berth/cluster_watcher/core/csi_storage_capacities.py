@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.cluster_watcher.core.storage_amounts import bytes_of
 from berth.contracts import state
 from berth.contracts.kube import CSIStorageCapacity
+from berth.rules.reading.metadata import identity_of
 from berth.rules.selectors import compile_selector
 
 

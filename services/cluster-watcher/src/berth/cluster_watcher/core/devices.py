@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import kube, state
 from berth.resources.amounts import parse_amounts
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import carried, identity_of
 
 DEVICES_MAX: Final = 1024
 MINOR_MAX: Final = 2**31 - 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import PodDisruptionBudget
+from berth.rules.reading.metadata import identity_of
 
 DISRUPTED_MAX: Final = 1024
 """Names of pods; one that is left out counts against the budget once more."""

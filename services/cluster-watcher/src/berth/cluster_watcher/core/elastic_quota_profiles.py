@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import ElasticQuotaProfile
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import carried, identity_of
 
 
 def elastic_quota_profile_of(item: ElasticQuotaProfile, version: int) -> state.ElasticQuotaProfile:

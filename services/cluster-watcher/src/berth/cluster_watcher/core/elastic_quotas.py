@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import ElasticQuota, Quantity
 from berth.resources.amounts import Amounts, parse_amounts
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import carried, identity_of
 
 
 def elastic_quota_of(item: ElasticQuota, version: int) -> state.ElasticQuota:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import Namespace
+from berth.rules.reading.metadata import carried, identity_of
 
 
 def namespace_of(item: Namespace, version: int) -> state.Namespace:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import ClusterNetworkTopology, NetworkLayer
 from berth.rules.network_topology.layers import FIELD, LAYERS_MAX
 from berth.rules.network_topology.status import digest
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import identity_of
 
 TEXT_LENGTH_MAX: Final = 316
 """Longest name of a layer or key of a label: a prefix of 253 characters, a slash, 63 more."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import NodeMetric
+from berth.rules.reading.metadata import identity_of
 
 INTERVAL_MAX_S: Final = 24 * 3600
 

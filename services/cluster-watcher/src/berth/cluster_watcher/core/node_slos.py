@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import NodeSLO
 from berth.contracts.names import ANNOTATION_REVISION
+from berth.rules.reading.metadata import identity_of
 
 REVISION_DIGITS_MAX: Final = 15
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import ContainerImage, Node
 from berth.resources.amounts import parse_amounts
 from berth.resources.quantity import AMOUNT_MAX
 from berth.rules.cpus.node_reservation import read_node_reservation, trimmed
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import carried, identity_of
 
 IMAGES_MAX: Final = 50
 """What kubelet's `nodeStatusMaxImages` is by default."""

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import PROBLEMS_MAX, Found, problems_of
 from berth.contracts.base import Problem
 from berth.contracts.kube import NodeSelector
 from berth.contracts.state import Pod, PodTemplate
+from berth.rules.reading.findings import PROBLEMS_MAX, Found, problems_of
 
 EASY_BYTES: Final = 32 << 10
 """A message up to this size holds nothing worth cutting."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import controller_of, identity_of, named_storage_class
-from berth.cluster_watcher.core.pod_affinity import check_selector
 from berth.cluster_watcher.core.storage_amounts import access_modes_of, bytes_of
 from berth.contracts import state
 from berth.contracts.kube import PersistentVolumeClaim
 from berth.contracts.names import ANNOTATION_BIND_COMPLETED, ANNOTATION_SELECTED_NODE
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import controller_of, identity_of, named_storage_class
+from berth.rules.reading.pod_affinity import check_selector
 
 
 def persistent_volume_claim_of(item: PersistentVolumeClaim, version: int) -> state.PersistentVolumeClaim:

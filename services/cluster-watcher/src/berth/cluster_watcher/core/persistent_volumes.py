@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import identity_of, named_storage_class
 from berth.cluster_watcher.core.storage_amounts import access_modes_of, bytes_of
 from berth.contracts import state
 from berth.contracts.kube import NodeSelector, PersistentVolume, VolumeNodeAffinity, VolumeSpec
 from berth.rules.node_affinity import compile_terms
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import identity_of, named_storage_class
 
 
 class Source(NamedTuple):

@@ -5,9 +5,9 @@ A selector with more in it than any rule takes is left out, as one is that the A
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import LabelSelector, ReplicaSet, ReplicationController, StatefulSet
+from berth.rules.reading.metadata import identity_of
 from berth.rules.selectors import EXPRESSIONS_MAX, VALUES_MAX
 
 

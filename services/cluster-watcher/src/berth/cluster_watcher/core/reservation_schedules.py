@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import Found, problems_of, shortened
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import Meta, ReservationScheduleSpec, ReservationScheduleStatus, ScheduleTemplate, View
 from berth.rules.durations import parse_duration_s
+from berth.rules.reading.findings import Found, problems_of, shortened
+from berth.rules.reading.metadata import identity_of
 from berth.rules.salvage import read_part
 
 TEMPLATE_BYTES_MAX: Final = 32 << 10

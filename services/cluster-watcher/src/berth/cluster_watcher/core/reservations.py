@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import Found, problems_of, shortened
-from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
-from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
 from berth.contracts.kube import Meta, PodTemplate, PreAllocationPolicy, ReservationSpec, ReservationStatus, View
 from berth.contracts.names import LABEL_PRIORITY
 from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
+from berth.rules.reading.findings import Found, problems_of, shortened
+from berth.rules.reading.metadata import attempt_of, carried, identity_of, plan_of, time_of
+from berth.rules.reading.template import template_of
 from berth.rules.reservation_resize import resized_amounts
 from berth.rules.reservation_stand_in import stand_in
 from berth.rules.reservation_take_over import misused

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import Service
+from berth.rules.reading.metadata import identity_of
 from berth.rules.selectors import EXPRESSIONS_MAX
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found
 from berth.contracts.kube import Quantity
 from berth.resources.quantity import QuantityError, parse_units
+from berth.rules.reading.findings import Found
 
 ACCESS_MODES_MAX: Final = 16
 

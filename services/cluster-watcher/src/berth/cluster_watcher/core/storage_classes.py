@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import StorageClass, TopologySelectorTerm
 from berth.contracts.state import TopologyTerm
+from berth.rules.reading.metadata import identity_of
 
 TERMS_MAX: Final = 256
 REQUIREMENTS_MAX: Final = 64

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import NodeResourceTopology
+from berth.rules.reading.metadata import carried, identity_of
 
 
 def topology_of(item: NodeResourceTopology, version: int) -> state.NodeResourceTopology:

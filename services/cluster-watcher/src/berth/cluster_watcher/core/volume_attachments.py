@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import VolumeAttachment
+from berth.rules.reading.metadata import identity_of
 
 
 def volume_attachment_of(item: VolumeAttachment, version: int) -> state.VolumeAttachment:

@@ -6,9 +6,9 @@ import base64
 import binascii
 from typing import Any
 
-from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import WebhookConfiguration
+from berth.rules.reading.metadata import identity_of
 
 
 def mutating_webhooks_of(item: WebhookConfiguration, version: int) -> state.MutatingWebhookConfiguration:

@@ -25,6 +25,7 @@ from berth.rules.records.evidence import called, whole
 from berth.transaction.claims import Claim
 
 GPU: Final = "gpu"
+LENT: Final = frozenset(names.LENT)
 CORE_KINDS: Final = frozenset({CPU, ZONE})
 NOWHERE: Final = NodeTopology(node="", version=0)
 Share = tuple[int, str]
@@ -76,8 +77,10 @@ def _kept_cpus(mine: Claim, topology: NodeTopology) -> Iterator[str]:
 
 
 def _over_zones(mine: Claim, others: Sequence[Claim], node: Node, topology: NodeTopology) -> Iterator[str]:
-    """Who was given nothing of a NUMA node in particular counts for nothing."""
-    wanted = {(grant.minor, name) for grant in mine.grants if grant.kind == ZONE for name in grant.amounts}
+    """Who was given nothing of a NUMA node in particular counts for nothing. What is lent was judged when it was given
+    out: it may be less by now."""
+    given = ((grant.minor, grant.amounts.keys() - LENT) for grant in mine.grants if grant.kind == ZONE)
+    wanted = {(zone, name) for zone, resources in given for name in resources}
     if not wanted:
         return
     zone_of = {cpu: core.zone for core in topology.cores for cpu in core.cpus}

@@ -1,7 +1,8 @@
 """The NodeResourceTopology object of a node, made from its agent's report, the node and its pods.
 
 Zones, policies and annotations are those that koordlet writes. What follows from the node's own annotations and from
-pods with CPUs of their own is worked out here, since the agent sees neither.
+pods with CPUs of their own is worked out here, since the agent sees neither. What NUMA nodes lend is
+slo-manager's word.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from berth.contracts.base import Problem
 from berth.contracts.command import MANAGER
 from berth.contracts.node_report import NodeReport, ReportedKubelet, ReportedZone
 from berth.contracts.state import Node, NodeResourceTopology, Pod
+from berth.device_inventory.core.zone_lending import Lent
 from berth.resources.amounts import format_amount
 from berth.rules.cpu_normalization import CPU_BASIC_INFO
 from berth.rules.cpus.cpuset import NO_CPUS, read_cpuset
@@ -39,6 +41,7 @@ from berth.rules.cpus.shared_pools import format_pools, shared_pools
 from berth.rules.cpus.system_qos import read_system_cpus
 from berth.rules.cpus.zone_reservation import kubelet_reservation, zone_allocatable
 
+NOTHING: Final[Lent] = {}
 API: Final = "topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 PART: Final = "cpus"
 """The part of a report that the object is made of; kubelet's words join it where there are any."""
@@ -67,8 +70,8 @@ def pinned_pod(pod: Pod) -> NodePod | None:
     return NodePod(pod.uid, qos, cpus, pod.namespace, pod.name)
 
 
-def depends_on(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> tuple[object, ...]:
-    """What of node and pods the object depends on, to be compared: pods come and go, and most change nothing."""
+def depends_on(report: NodeReport, node: Node, pods: Iterable[NodePod], lent: Lent = NOTHING) -> tuple[object, ...]:
+    """What beside the report the object depends on, to be compared: pods come and go, and most change nothing."""
     pinned = {pin.uid for pin in report.kubelet.pinned} if report.kubelet is not None else set()
     held = {(each.namespace, each.pod) for each in report.held if each.cpus}
     marks = [
@@ -78,11 +81,15 @@ def depends_on(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> tuple
     amounts = [
         each.get(name) for each in (node.capacity, node.allocatable) for name in (names.CPU, names.MEMORY) if spread
     ]
-    return (*marks, *amounts, spread, frozenset(pod for pod in pods if _concerns(pod, pinned, held)))
+    return (*marks, *amounts, spread, frozenset(pod for pod in pods if _concerns(pod, pinned, held)), lent)
 
 
-def topology_object(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> TopologyObject | Problem | None:
-    """The object; None where nobody looks at the node's CPUs. A problem names what keeps it from being made."""
+def topology_object(
+    report: NodeReport, node: Node, pods: Iterable[NodePod], lent: Lent = NOTHING
+) -> TopologyObject | Problem | None:
+    """The object; None where nobody looks at the node's CPUs. A problem names what keeps it from being made. `lent` is
+    what its NUMA nodes are to show that they lend: where one does, those that are not named show that they have none.
+    """
     if PART not in report.parts or not report.cores:
         return None
     layout = _layout(report)
@@ -123,7 +130,9 @@ def topology_object(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> 
     size = sum(len(name) + len(value.encode()) for name, value in annotations.items())
     if size > BYTES_MAX:
         return Problem(field="cores", message=f"its annotations would have {size} bytes, at most {BYTES_MAX} are taken")
-    return TopologyObject({"topologyPolicies": [_policy(kubelet)], "zones": _zones(report, node, layout)}, annotations)
+    return TopologyObject(
+        {"topologyPolicies": [_policy(kubelet)], "zones": _zones(report, node, layout, lent)}, annotations
+    )
 
 
 def is_ours(topology: NodeResourceTopology) -> bool:
@@ -219,23 +228,28 @@ def _basic_info(report: NodeReport) -> str:
     return msgspec.json.encode(content).decode()
 
 
-def _zones(report: NodeReport, node: Node, layout: CpuLayout) -> list[dict[str, Any]]:
+def _zones(report: NodeReport, node: Node, layout: CpuLayout, lent: Lent) -> list[dict[str, Any]]:
     reserved: dict[str, int] = {}
     if node.labels.get(names.LABEL_NUMA_RESERVATION) == "true":
         kept = kubelet_reservation(node.capacity, node.allocatable)
         reserved = {name: amount if name == names.CPU else 1000 * amount for name, amount in kept.items()}
-    return [_zone(zone, report.zones, layout, reserved) for zone in report.zones]
+    none = dict.fromkeys(sorted({name for amounts in lent.values() for name in amounts}), 0)
+    return [_zone(zone, report.zones, layout, reserved, {**none, **lent.get(zone.zone, {})}) for zone in report.zones]
 
 
 def _zone(
-    zone: ReportedZone, zones: list[ReportedZone], layout: CpuLayout, reserved_milli: Mapping[str, int]
+    zone: ReportedZone,
+    zones: list[ReportedZone],
+    layout: CpuLayout,
+    reserved_milli: Mapping[str, int],
+    lent: Mapping[str, int],
 ) -> dict[str, Any]:
     """One zone. Amounts are in the units of requests, cpu in thousandths."""
     cpu = 1000 * len(layout.zone_cpus.get(zone.zone, NO_CPUS))
     memory = max(0, zone.memory - sum(zone.hugepages.values()))
     capacity = {names.CPU: cpu, names.MEMORY: memory, **zone.hugepages}
     left = zone_allocatable({names.CPU: cpu, names.MEMORY: 1000 * memory}, reserved_milli, len(zones))
-    allocatable = capacity | {names.CPU: left[names.CPU], names.MEMORY: left[names.MEMORY] // 1000}
+    allocatable = capacity | {names.CPU: left[names.CPU], names.MEMORY: left[names.MEMORY] // 1000} | dict(lent)
     resources = [
         {
             "name": name,
@@ -243,7 +257,7 @@ def _zone(
             "allocatable": format_amount(name, allocatable[name]),
             "available": format_amount(name, allocatable[name]),
         }
-        for name, amount in sorted(capacity.items())
+        for name, amount in sorted((capacity | dict(lent)).items())
     ]
     fields: dict[str, Any] = {"name": f"node-{zone.zone}", "type": "Node", "resources": resources}
     if len(zone.distances) == len(zones):

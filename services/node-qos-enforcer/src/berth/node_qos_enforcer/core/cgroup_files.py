@@ -6,6 +6,7 @@ one form: nanoseconds, bytes, -1 for unlimited.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from berth.node_qos_enforcer.core.malformed import Malformed, counter, quoted
@@ -48,13 +49,19 @@ class Throttling(NamedTuple):
     throttled_ns: int
 
 
+_USAGE = ("usage_usec",)
+_THROTTLING: dict[Version, tuple[str, ...]] = {
+    1: ("nr_periods", "nr_throttled", "throttled_time"),
+    2: ("nr_periods", "nr_throttled", "throttled_usec"),
+}
+_DIGITS_SAFE = 20
+"""A number of fewer digits fits into a counter of the kernel."""
+
+
 def parse_throttling(text: str, version: Version) -> Throttling:
     """Parse cpu.stat. Raises Malformed when a key is missing."""
-    periods = _needed(text, "nr_periods", "cpu.stat")
-    throttled = _needed(text, "nr_throttled", "cpu.stat")
-    if version == 1:
-        return Throttling(periods, throttled, _needed(text, "throttled_time", "cpu.stat"))
-    return Throttling(periods, throttled, _needed(text, "throttled_usec", "cpu.stat") * 1_000)
+    periods, throttled, stopped = _needed(text, _THROTTLING[version], "cpu.stat")
+    return Throttling(periods, throttled, stopped if version == 1 else stopped * 1_000)
 
 
 def parse_cpu_usage_ns(text: str, version: Version) -> int:
@@ -65,7 +72,7 @@ def parse_cpu_usage_ns(text: str, version: Version) -> int:
     """
     if version == 1:
         return counter("cpuacct.usage", "usage", text.strip())
-    return _needed(text, "usage_usec", "cpu.stat") * 1_000
+    return _needed(text, _USAGE, "cpu.stat")[0] * 1_000
 
 
 _MEMORY_V1 = ("cache", "rss", "inactive_file", "active_file", "inactive_anon", "active_anon", "unevictable")
@@ -75,7 +82,7 @@ _MEMORY: dict[Version, tuple[str, ...]] = {1: tuple(f"total_{name}" for name in 
 
 def parse_memory_stat(text: str, version: Version) -> MemoryStat:
     """Parse memory.stat; version 1 counts with its children (`total_`). Raises Malformed when a key is missing."""
-    return MemoryStat(*[_needed(text, name, "memory.stat") for name in _MEMORY[version]])
+    return MemoryStat(*_needed(text, _MEMORY[version], "memory.stat"))
 
 
 _IN_USE: dict[Version, tuple[str, ...]] = {version: names[4:] for version, names in _MEMORY.items()}
@@ -83,7 +90,7 @@ _IN_USE: dict[Version, tuple[str, ...]] = {version: names[4:] for version, names
 
 def parse_memory_in_use(text: str, version: Version) -> int:
     """Parse `MemoryStat.usage_without_page_cache` alone. Raises Malformed when a key of it is missing."""
-    return sum([_needed(text, name, "memory.stat") for name in _IN_USE[version]])
+    return sum(_needed(text, _IN_USE[version], "memory.stat"))
 
 
 def parse_bandwidth(text: str) -> Bandwidth:
@@ -108,8 +115,18 @@ def parse_bandwidth_v1(quota_text: str, period_text: str) -> Bandwidth:
     return Bandwidth(quota, period)
 
 
-def _needed(text: str, key: str, file: str) -> int:
-    value = value_of(text, key)
-    if value is None:
-        raise Malformed(file, f"{key} is missing")
-    return counter(file, key, value)
+def _needed(text: str, names: Sequence[str], file: str) -> list[int]:
+    """The numbers of these keys. Raises Malformed for the first that is missing or none."""
+    found: list[int] = []
+    text = f"\n{text}\n"
+    for name in names:
+        begin = text.rfind(f"\n{name} ") + len(name) + 2
+        word = text[begin : text.find("\n", begin)]
+        if begin > len(name) + 1 and len(word) < _DIGITS_SAFE and word.isascii() and word.isdigit():
+            found.append(int(word))
+            continue
+        value = value_of(text, name)
+        if value is None:
+            raise Malformed(file, f"{name} is missing")
+        found.append(counter(file, name, value))
+    return found

@@ -125,6 +125,8 @@ def _of_pod(pod: Pod, quotas: list[Quota], parts: Mapping[Ref, str]) -> int:
     if ratio is not None and base_us > 0:
         base_us = math.ceil(base_us / float(ratio))
     if base_us < 0:
+        if not quotas:
+            return UNLIMITED  # the runtime has not said yet which containers it has, or is not asked
         base_us = sum(each.base_us for each in quotas)
     return pod_quota(base_us, [each.base_us for each in quotas], [each.wanted_us for each in quotas])
 

@@ -27,6 +27,11 @@ class Contests:
         self._lost_s: dict[str, list[float]] = {}
         self._left_s: dict[str, float] = {}
 
+    def agrees(self, path: str, now_text: str) -> bool:
+        """Whether a file that has what it is to have is nobody else's: nothing of it changes then. Of which folder it
+        is matters once something has."""
+        return path not in self._left_s and self._written.get(path, now_text) == now_text
+
     def is_left(self, path: str, folder: int | None, now_text: str, now_s: float) -> bool:
         """Whether a file is to be left alone, by what it has now. Call it once a round for each file that is looked
         at. In a folder that was made anew it is another file, which nobody has changed yet."""

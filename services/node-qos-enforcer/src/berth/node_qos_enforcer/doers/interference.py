@@ -17,7 +17,6 @@ from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.laws.counters import CYCLES as CYCLE_EVENT
 from berth.node_qos_enforcer.core.laws.counters import INSTRUCTIONS, attribute, read_group, total
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.pressure import StallPair, parse_pressure
 from berth.node_qos_enforcer.core.sample import RESOURCES
 from berth.node_qos_enforcer.core.strategies.knobs import CYCLES, STALLS
 from berth.node_qos_enforcer.core.strategies.seam import Ref
@@ -172,33 +171,41 @@ class StallDoer:
         self._tree = tree
         self._figures = figures
         self._rounds = 0
+        self._wanted: Mapping[Ref, str] = {}
+        self._turns: list[list[tuple[str, str]]] = []
 
     def bring(self, wanted: Mapping[Ref, str]) -> Done:
         """See `Doer`."""
         self._rounds += 1
-        groups = {ref.group: value for ref, value in wanted.items()}
-        for gone in self._figures.stalls.keys() - groups.keys():
-            del self._figures.stalls[gone]
-        if not groups:
+        if wanted is not self._wanted:
+            self._take(wanted)
+        if not wanted:
             return Done()
         layout = cgroups.detect_layout(self._tree)
         if layout.pressure is None:
             return Done(lacks="control groups of version 1 tell no pressure", lacking=self.knobs)
-        for group, whose in groups.items():
-            if crc32(group.encode()) % PRESSURE_ROUNDS == self._rounds % PRESSURE_ROUNDS:
-                found = {each: self._read(layout, group, each) for each in RESOURCES}
-                known = {name: stalls for name, stalls in found.items() if stalls is not None}
-                if known:
-                    self._figures.stalls[group] = (whose, known)
-                else:
-                    self._figures.stalls.pop(group, None)
+        for group, whose in self._turns[self._rounds % PRESSURE_ROUNDS]:
+            found = {each: self._read(layout, group, each) for each in RESOURCES}
+            known = {name: text for name, text in found.items() if text is not None}
+            if known:
+                self._figures.stalls[group] = (whose, known)
+            else:
+                self._figures.stalls.pop(group, None)
         return Done()
 
-    def _read(self, layout: cgroups.Layout, group: str, resource: str) -> StallPair | None:
+    def _take(self, wanted: Mapping[Ref, str]) -> None:
+        self._wanted = wanted
+        self._turns = [[] for _ in range(PRESSURE_ROUNDS)]
+        groups = {ref.group: value for ref, value in wanted.items()}
+        for group, whose in groups.items():
+            self._turns[crc32(group.encode()) % PRESSURE_ROUNDS].append((group, whose))
+        for gone in self._figures.stalls.keys() - groups.keys():
+            del self._figures.stalls[gone]
+
+    def _read(self, layout: cgroups.Layout, group: str, resource: str) -> str | None:
         """None: it is gone, or the kernel does not tell."""
         path = cgroups.pressure_path(layout, group, resource)
         try:
-            text = None if path is None else self._tree.read(path)
-            return None if text is None else parse_pressure(text, file=f"{resource}.pressure")
-        except (Malformed, Unreadable):
+            return None if path is None else self._tree.read(path)
+        except Unreadable:
             return None

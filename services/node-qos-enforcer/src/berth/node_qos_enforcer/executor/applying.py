@@ -180,6 +180,9 @@ class Applier:
                     ):
                         due.lacks(ref)
                     continue
+                if change.is_done and self._contests.agrees(place.path, change.now):
+                    due.settle(ref)
+                    continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
                     place.path, self.executor.folder(place.path), change.now, now_s
                 )

@@ -17,7 +17,8 @@ from berth.node_qos_enforcer.core.strategies.seam import Ref
 CHECK_ROUNDS: Final = 30
 """A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
 LACKING_ROUNDS: Final = 60
-"""A file that the kernel does not have is looked for once in so many."""
+"""A file that the kernel does not have is looked for once in so many; of those of a knob that it has nowhere, one file
+speaks for the others of the round."""
 CLASS_DEPTH: Final = 1
 
 
@@ -62,6 +63,7 @@ class Due:
         self._open: dict[Ref, None] = {}
         self._lacking: set[Ref] = set()
         self._lacking_of: Counter[str] = Counter()
+        self._known_of: Counter[str] = Counter()
         self._keyed: set[Ref] = set()
         self._rounds = 0
 
@@ -117,6 +119,7 @@ class Due:
         self._nowhere.pop(ref, None)
         self._known[ref] = _Known(value, place.turn)
         if before is None:
+            self._known_of[ref.knob] += 1
             self._row(place.turn)[ref] = None
             if ref.key:
                 self._keyed.add(ref)
@@ -127,6 +130,7 @@ class Due:
         self._nowhere.pop(ref, None)
         known = self._known.pop(ref, None)
         if known is not None:
+            self._known_of[ref.knob] -= 1
             self._has(ref, known.turn)
             self._row(known.turn).pop(ref, None)
         self._keyed.discard(ref)
@@ -145,8 +149,11 @@ class Due:
 
     def refs(self) -> list[Ref]:
         """Those of this round."""
-        settled, lacking = self._turns[self._rounds % CHECK_ROUNDS], self._looked_for[self._rounds % LACKING_ROUNDS]
-        return list(dict.fromkeys((*self._each, *self._open, *settled, *lacking)))
+        settled, lacking = self._turns[self._rounds % CHECK_ROUNDS], dict[object, Ref]()
+        for ref in self._looked_for[self._rounds % LACKING_ROUNDS]:
+            is_nowhere = self._lacking_of[ref.knob] == self._known_of[ref.knob]
+            lacking[ref.knob if is_nowhere else ref] = ref
+        return list(dict.fromkeys((*self._each, *self._open, *settled, *lacking.values())))
 
     def settle(self, ref: Ref) -> None:
         """It has its value."""

@@ -78,17 +78,17 @@ class Holdings:
         self.quotas = Quotas()
         self.quotas.stamped = self._stamped
         self.payers = Payers(self.quotas)
-        self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
         self.gangs = Gangs()
         self.facts = facts_of(self.nodes, self._pod, self.gangs, self._place_of)
+        self.capacity = Capacity(self.nodes, self.quotas, self.facts.charges)
         self.network = self.facts.network
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
         self.loads = self.facts.loads
         self.facts.pools.quotas = self.quotas
         self.charged = ChargedPods()
-        self.capacity.tallies = (*self.facts.tallies, self.charged)
+        self.facts.charges.tell(self.charged)
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)

@@ -63,7 +63,9 @@ class ManagersBuckets(Holdings):
 
     def _see_offer(self, name: str, offer: NodeOffer | None) -> None:
         before = self.nodes.state(name)
-        self.nodes.see_offer(name, offer)
+        grown = self.nodes.see_offer(name, offer)
         after = self.nodes.state(name)
         if after is not before:
             self.happenings.changed(NODE, before, after)
+        elif grown:
+            self.capacity_came_back = True  # of a NUMA node, which no event of the node tells of

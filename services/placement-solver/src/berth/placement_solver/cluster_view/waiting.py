@@ -17,6 +17,7 @@ from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.surcharges import NO_GROUPS
+from berth.placement_solver.core.twins import NO_TWIN, twin_of
 from berth.rules.gang_member import counts_as_member
 from berth.rules.quota_payer import charged
 from berth.transaction.book import FINISHED_PHASES
@@ -156,20 +157,24 @@ class WaitingRules(Holdings):
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
         if self.capacity_came_back:
-            self.queue.wake(self.now, by_itself=self._is_meant)
+            self.queue.wake(self.now, by_itself=self.is_meant)
         else:
             if self.quota_changed:
-                self.queue.wake(self.now, self._waits_for_quota, by_itself=self._is_meant)
+                self.queue.wake(self.now, self._waits_for_quota, by_itself=self.is_meant)
             elif self.charged_anew:
-                self.queue.wake(self.now, self._is_charged_anew, by_itself=self._is_meant)
+                self.queue.wake(self.now, self._is_charged_anew, by_itself=self.is_meant)
             if self.fellows_changed:
-                self.queue.wake(self.now, _waits_for_defaults, by_itself=self._is_meant)
-            self.queue.wake_classes(self.now, self.happenings.concern, by_itself=self._is_meant)
+                self.queue.wake(self.now, _waits_for_defaults, by_itself=self.is_meant)
+            self.queue.wake_classes(self.now, self.happenings.concern, by_itself=self.is_meant)
         self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.charged_anew = NO_GROUPS
         self.happenings.clear()
 
-    def _is_meant(self, waiting: Waiting) -> bool:
+    def twin_of(self, waiting: Waiting) -> bytes:
+        """The same for those of whom the same is true, whatever they are called; empty where nobody is like it."""
+        return NO_TWIN if self.is_meant(waiting) else twin_of(waiting)
+
+    def is_meant(self, waiting: Waiting) -> bool:
         """A Reservation or placeholder may be meant for it alone."""
         pod = waiting.object
         return isinstance(pod, Pod) and (self.reservations.may_mean(pod) or self.placeholders.may_mean(pod))

@@ -18,7 +18,8 @@ from berth.contracts.ledger import Grant, Loan
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.seams import BesideAmounts, Tally
+from berth.placement_solver.core.seams import BesideAmounts
+from berth.placement_solver.core.tallies.charges import Charges
 from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.rules.ports import read_port
 from berth.rules.reservation_fit import allocated_of
@@ -61,11 +62,11 @@ class Reserved:
 class Capacity:
     """Claims applied to the columns. `apply` is called by the book for each change, and by trials of the solver."""
 
-    def __init__(self, nodes: Nodes, quotas: Quotas) -> None:
+    def __init__(self, nodes: Nodes, quotas: Quotas, charges: Charges | None = None) -> None:
+        """`charges` tells the tallies of each pod."""
         self.nodes = nodes
         self.quotas = quotas
-        self.tallies: tuple[Tally, ...] = ()
-        """What else is charged with each claim."""
+        self.charges = Charges() if charges is None else charges
         self._grant_tallies = grant_tallies(nodes)
         self._beside = [each for each in self._grant_tallies if isinstance(each, BesideAmounts)]
         self._alone = [each for each in self._grant_tallies if not isinstance(each, BesideAmounts)]
@@ -127,15 +128,13 @@ class Capacity:
 
     def apply(self, claim: Claim, sign: int, *, is_kept: bool = False) -> None:
         """Charge (1) or give back (-1) a claim; `is_kept`: one of `hold`, or nominated."""
-        for tally in self.tallies:
-            if not is_kept or tally.counts_kept:
-                tally.apply(claim, sign)
         if claim.is_reservation:
             self._apply_reservation(claim, sign)
             return
+        row = self.nodes.row(claim.node)
+        self.charges.apply(claim, row, sign, is_kept=is_kept)
         if claim.loans:
             self._apply_loans(claim, sign)
-        row = self.nodes.row(claim.node)
         holder = self.reserved.get(claim.reservation) if claim.reservation else None
         if holder is not None:
             self._charge_remainder(holder, -1)

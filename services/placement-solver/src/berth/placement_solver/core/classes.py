@@ -74,6 +74,8 @@ class PodClass:
     ranked: Lowest | None = None
     ranked_for: tuple[bool, int, int] = (False, -1, 0)
     ranked_at: int = 0
+    untold: tuple[Reason, ...] = ()
+    """Its constraints as reasons without words."""
     nowhere: tuple[Reason, ...] = ()
     """Why no node took it when `cost_at` was `nowhere_at`."""
     nowhere_at: int = -1

@@ -6,7 +6,7 @@ shape that kube-scheduler's users know: `0/12 nodes are available: 3 Insufficien
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -43,6 +43,33 @@ UNASKED: Final = "node(s) didn't satisfy plugin(s) [{}]"
 REASONS_MAX: Final = 16
 UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
 """For a refusal of which no constraint could be named."""
+NO_NODE_AT_ALL: Final = Reason(code="nodes", message=NO_NODES, repair="add a node")
+BEING_TOLD: Final = Reason(code="none", message="no node takes it; the reasons are being worked out")
+
+
+def untold(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
+    """Instead of the reasons for which no node takes this candidate: every constraint that may be one, without words.
+
+    It costs next to nothing. Who has more time finds out which they are.
+    """
+    if not nodes.alive[: len(nodes)].any():
+        return (NO_NODE_AT_ALL,)
+    cls = candidate.cls
+    if not cls.untold:
+        cls.untold = tuple(Reason(code=constraint.name, message="") for constraint, _ in cls.asked)
+    return (*cls.untold, *(Reason(code=constraint.name, message="") for constraint, _ in candidate.asked))
+
+
+def is_untold(reasons: Iterable[Reason]) -> bool:
+    """Whether the words are still to be made."""
+    return any(not reason.message for reason in reasons)
+
+
+def shown(reasons: Iterable[Reason]) -> list[Reason]:
+    """The reasons as people see them, whether there are words or not yet."""
+    found = list(reasons)
+    told = [reason for reason in found if reason.message]
+    return told if len(told) == len(found) else [*told, BEING_TOLD]
 
 
 def nowhere(candidate: Candidate, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
@@ -63,7 +90,7 @@ def nowhere(candidate: Candidate, nodes: Nodes, costs: Costs) -> tuple[Reason, .
 def _nowhere(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
     rows = np.flatnonzero(nodes.alive[: len(nodes)])
     if not rows.size:
-        return (Reason(code="nodes", message=NO_NODES, repair="add a node"),)
+        return (NO_NODE_AT_ALL,)
     found: dict[tuple[str, str], Reason] = {}
     short: set[tuple[str, str]] = set()
     asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))

@@ -14,8 +14,8 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import NpuTemplates
 from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.pools import Pools
-from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
+from berth.placement_solver.core.tallies.charges import Charges
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.loads import Loads
 from berth.placement_solver.core.tallies.peers import Peers
@@ -31,6 +31,7 @@ class Facts(NamedTuple):
     """Nodes as columns, and what is kept beside them."""
 
     nodes: Nodes
+    charges: Charges
     pools: Pools
     images: Images
     scored: ScoredTally
@@ -47,19 +48,11 @@ class Facts(NamedTuple):
     network: Network
     relatives: Relatives
 
-    @property
-    def tallies(self) -> tuple[Tally, ...]:
-        """What is charged with each claim."""
-        return (self.scored, self.peers, self.used_volumes, self.loads, self.relatives)
-
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod is shown, shown otherwise, or (None) gone: what its claim was charged for may be another thing now."""
-        if pod is not None:
-            self.scored.see(name, pod)
-            self.relatives.see(name, pod)
         self.peers.see(name, pod)
         self.used_volumes.see(name, pod)
-        self.loads.see(name, pod)
+        self.charges.see(name, pod)
 
 
 def facts_of(
@@ -71,13 +64,17 @@ def facts_of(
     """All facts over these nodes; `objects` shows the pod of a name, as it is now, and `place_of` its node, decided or
     bound."""
     volumes = Volumes()
-    domains, peers = LabelDomains(nodes), Peers(nodes)
+    domains, peers = LabelDomains(nodes), Peers()
     labels, used_volumes = NodeLabels(nodes), VolumesTally(nodes, volumes, objects)
+    charges, scored, relatives = Charges(objects), ScoredTally(nodes), Relatives(nodes)
+    loads = Loads(nodes, charges)
+    charges.tell(scored, peers, used_volumes, loads, relatives)
     return Facts(
         nodes,
+        charges,
         Pools(),
         Images(),
-        ScoredTally(nodes, objects),
+        scored,
         domains,
         peers,
         AffinePods(nodes, domains, peers),
@@ -86,8 +83,8 @@ def facts_of(
         used_volumes,
         FreeVolumes(volumes, labels, used_volumes),
         PodSelectors(),
-        Loads(nodes, objects),
+        loads,
         NpuTemplates(),
         Network(nodes, gangs or Gangs(), place_of),
-        Relatives(nodes, objects),
+        relatives,
     )

@@ -17,8 +17,8 @@ import numpy as np
 
 from berth.contracts.state import Node
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Ints, Nodes
-from berth.placement_solver.core.seams import NOTHING, Floats, Hypothesis, Mask, RowArray, Rows, Spec
-from berth.placement_solver.core.tallies.loads import Charge, Loads
+from berth.placement_solver.core.seams import NOTHING, Charge, Floats, Hypothesis, Mask, RowArray, Rows, Spec
+from berth.placement_solver.core.tallies.loads import Loads
 from berth.resources.amounts import Amounts
 from berth.rules.load_aware.capacity import capacity_of
 from berth.rules.load_aware.existing import Existing, existing_of, node_load, prod_load
@@ -182,12 +182,12 @@ class LoadTable:
         changed = Existing(*map(dict, existing))
         node = self._nodes.names[row]
         for claim in hypothesis.gone:
-            charge = self._loads.of(claim, row) if not claim.is_bound and not claim.is_reservation else None
+            charge = self._loads.charges.of(claim, row) if not claim.is_bound and not claim.is_reservation else None
             if charge is not None:
                 _add(changed, self._parts[charge], -1)
         for claim in hypothesis.there:
             if claim.node == node and not claim.is_reservation:
-                _add(changed, self._part(self._loads.charge_of(claim, row)), 1)
+                _add(changed, self._part(Charge(claim, row, self._loads.charges.pod_of(claim))), 1)
         return changed
 
     # --- what is there -----------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class LoadTable:
     def _part(self, charge: Charge) -> Existing:
         """What one pod adds to the sums of its row."""
         report = self._report(charge.row)
-        key = report.key(charge.name, charge.uid) if report is not None else None
+        key = report.key(charge.claim.name, charge.uid) if report is not None else None
         assigned = assigned_of(self.args, key, charge.template, charge.pod)
         return existing_of(report.metric if report is not None else SILENT, (assigned,))
 

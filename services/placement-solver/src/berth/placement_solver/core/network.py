@@ -112,6 +112,16 @@ class Network:
             return mask
         return np.equal(self._codes[depth - 1], self._interned[depth - 1].get(home, -1))
 
+    def lies_within(self, row: int, home: Path) -> bool:
+        """What `within` says of one row."""
+        self._follow()
+        depth = len(home)
+        if not depth:
+            return bool(self._in_tree[row])
+        if depth > len(self._codes):
+            return self._nodes.rows.get(home[-1]) == row and self.path(home[-1]) == home
+        return bool(self._codes[depth - 1][row] == self._interned[depth - 1].get(home, -1))
+
     def row_tree(self) -> RowTree:
         """The tree, as the nodes are now."""
         self._follow()

@@ -38,6 +38,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 DEVICE_NAMES: Final = registry.GRANTED_RESOURCES
 """Resources given out by minor: the plain sum over a node says nothing about them."""
+LENT_NAMES: Final = frozenset(names.LENT_BY_ZONE)
 _UNSUMMED: Final = DEVICE_NAMES - WHOLE_CARDS
 """Those without a column. By a vendor's count kubelet may give out cards, so that its sum is kept as well."""
 
@@ -182,12 +183,31 @@ class Nodes:
         node = self.lending.see_node(name, node)
         if node is None and name not in self.rows:
             return False
-        return self._see(name, node)
+        grown = self._see(name, node)
+        return self._see_lent_zones(name) or grown
 
     def see_offer(self, name: str, offer: NodeOffer | None) -> bool:
         """Take in what a node lends, None: nobody says; whether it may have more capacity than before."""
         node = self.lending.see_offer(name, offer)
-        return node is not None and node != self.state(name) and self._see(name, node)
+        grown = node is not None and node != self.state(name) and self._see(name, node)
+        return self._see_lent_zones(name) or grown
+
+    def _see_lent_zones(self, name: str) -> bool:
+        """What its NUMA nodes lend may be another amount now; whether any of it is more."""
+        said, row = self.lending.topologies.get(name), self.rows.get(name)
+        if row is None or said is None or not any(LENT_NAMES & each.amounts.keys() for each in said.zones):
+            return False
+        counted, before = self.lending.topology(name), self.topologies[row]
+        if counted is None or counted == before:
+            return False
+        self.topologies[row] = counted
+        self.cores.see(row, counted, is_uncounted=bool(self.cores.uncounted[row]))
+        former = {} if before is None else {each.zone: each.amounts for each in before.zones}
+        return any(
+            amount > former.get(each.zone, {}).get(resource, 0)
+            for each in counted.zones
+            for resource, amount in each.amounts.items()
+        )
 
     @property
     def offers(self) -> Mapping[str, NodeOffer]:
@@ -254,9 +274,8 @@ class Nodes:
                 self.device_rules[row] = rules
 
     def topology(self, name: str) -> NodeTopology | None:
-        """The CPUs and NUMA nodes of a node; None when nobody has said so."""
-        row = self.rows.get(name)
-        return None if row is None else self.topologies[row]
+        """The CPUs and NUMA nodes of a node as INVENTORY says, None if it does not; `topologies` are as they count."""
+        return self.lending.topologies.get(name)
 
     def see_topology(self, name: str, topology: NodeTopology | None, *, is_uncounted: bool = False) -> None:
         """Take in where the CPUs of a node lie; who holds them stays as it is. `is_uncounted`: that waits to be read
@@ -264,8 +283,8 @@ class Nodes:
         if topology is None and not is_uncounted and name not in self.rows:
             return
         row = self.row(name)
-        self.topologies[row] = topology
-        self.cores.see(row, topology, is_uncounted=is_uncounted)
+        self.topologies[row] = counted = self.lending.see_topology(name, topology)
+        self.cores.see(row, counted, is_uncounted=is_uncounted)
         if self._is_spare(row):
             self._spare[row] = None
 

@@ -197,6 +197,17 @@ class Queue:
         waiting.tried_at = now
         self._watch(waiting, now)
 
+    def tell(self, waiting: Waiting, reasons: tuple[Reason, ...]) -> None:
+        """The reasons of a refusal are these, and no others that might have been: if it still rests for them, it does
+        until something happens that helps with these."""
+        waiting.reasons = reasons
+        members = self._watching.get(waiting.watch)
+        if members is None or members.get(waiting.name) is not waiting:
+            return
+        self._no_longer_watches(waiting)
+        rests_s = self._watch_for(waiting)
+        self.rest_until(waiting, max(waiting.tried_at + rests_s, self._now))
+
     def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float, *, until: float | None = None) -> None:
         """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes, or at `until`."""
         waiting.ready, waiting.held = False, True
@@ -264,17 +275,25 @@ class Queue:
 
     def _watch(self, waiting: Waiting, now: float) -> None:
         """It rests until something happens that may help it, or for as long as nothing does."""
-        codes = sorted({reason.code for reason in waiting.reasons})
-        is_known = bool(codes) and all(code in READS for code in codes)
         self._unwatch(waiting)
-        waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
-        self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        rests_s = self._watch_for(waiting)
         if not waiting.held:  # who was not tried says nothing of those who are alike
             self._twins.rest(waiting)
-        self.rest_until(waiting, now + (FLUSH_S if is_known else RETRY_S))
+        self.rest_until(waiting, now + rests_s)
+
+    def _watch_for(self, waiting: Waiting) -> float:
+        """Keep it with those whom the same events help; for how long it rests where none does."""
+        codes = sorted({reason.code for reason in waiting.reasons})
+        is_known = bool(codes) and all(code in READS for code in codes)
+        waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
+        self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        return FLUSH_S if is_known else RETRY_S
 
     def _unwatch(self, waiting: Waiting) -> None:
         self._twins.rise(waiting)
+        self._no_longer_watches(waiting)
+
+    def _no_longer_watches(self, waiting: Waiting) -> None:
         members = self._watching.get(waiting.watch)
         if members is not None and members.get(waiting.name) is waiting:
             del members[waiting.name]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from berth.contracts.base import Problem
 from berth.contracts.kube import OwnerReference
 from berth.contracts.ledger import Grant, Step
-from berth.contracts.state import PodTemplate
+from berth.contracts.state import Pod, PodTemplate
 from berth.resources.amounts import Amounts
 from berth.rules.numa.hints import Hints
 from berth.rules.numa.zone_sets import ZoneSet
@@ -237,13 +237,43 @@ class Score(Protocol[Q]):
         """The ratings among the feasible rows as scores."""
 
 
+class Charge:
+    """The claim of a pod on the row of its node. `pod` None: nobody shows it, and what it takes is all that is known.
+
+    `is_kept`: it is kept for a plan that may yet be made.
+    """
+
+    __slots__ = ("claim", "is_kept", "pod", "row", "uid")
+
+    def __init__(self, claim: Claim, row: int, pod: Pod | None = None, *, is_kept: bool = False) -> None:
+        self.claim = claim
+        self.uid = claim.uid
+        self.row = row
+        self.pod = pod
+        self.is_kept = is_kept
+
+    @property
+    def template(self) -> PodTemplate:
+        """What is known of what it asks for."""
+        return PodTemplate(requests=self.claim.amounts) if self.pod is None else self.pod.template
+
+
 class Tally(Protocol):
-    """A running sum over claims. `counts_kept`: what is kept for a plan that may yet be made counts as well."""
+    """A running sum over the claims of pods. `counts_kept`: what is kept for a plan that may yet be made counts as
+    well."""
 
     counts_kept: bool
 
-    def apply(self, claim: Claim, sign: int) -> None:
+    def apply(self, charge: Charge, sign: int) -> None:
         """Charge (1) or give back (-1) a claim. Called for what holds and for what is tried."""
+
+
+@runtime_checkable
+class PodTally(Tally, Protocol):
+    """A tally to which it matters what the pod says: it is given back, and charged anew, when that changes."""
+
+    def tells_apart(self, before: Pod | None, now: Pod | None) -> bool:
+        """Whether the pod counts for something else than it did before. None: nobody shows it."""
 
 
 class GrantTally(Protocol):

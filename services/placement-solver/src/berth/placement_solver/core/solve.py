@@ -8,7 +8,8 @@ the live columns and taken back by the caller (`Trial`), so that a plan costs no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Self
 
 import msgspec
@@ -101,7 +102,18 @@ class Solver:
         self.picker = Picker(capacity.nodes, policy)
         self.take_overs: TakeOvers | None = None
         """Where Reservations go that take over pods; None: none does."""
+        self.tells = True
+        """Whether refusals come with words; else with what `core.explain.untold` says."""
         self._within: Mask | None = None
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Refusals come with words meanwhile."""
+        before, self.tells = self.tells, True
+        try:
+            yield
+        finally:
+            self.tells = before
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
         """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
@@ -277,10 +289,12 @@ class Solver:
         if not len(self.nodes):
             return self._why(candidate)
         ranked = self.costs.ranked(candidate.cls)
+        row = ranked.first()
+        if not np.isfinite(ranked.values[row]):
+            return self._why(candidate)
         scores = self.picker.asked(candidate)
         claim = None
-        is_free = not candidate.asked and self._within is None
-        if is_free and not scores and np.isfinite(ranked.values[row := ranked.first()]):
+        if not candidate.asked and self._within is None and not scores:
             claim = self._claim(candidate, Target(row), plan)
         claim = claim or self._claim_among(candidate, scores, ranked.values.copy(), plan)
         if claim is None:
@@ -343,6 +357,8 @@ class Solver:
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
+        if not self.tells:
+            return explain.untold(candidate, self.nodes)
         return explain.nowhere(candidate, self.nodes, self.costs) or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
@@ -510,6 +526,8 @@ class Solver:
             refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)
+        if not self.tells:
+            return reasons
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
         repair = group_repair(cls, self.nodes, rows, needed - len(placed))
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)

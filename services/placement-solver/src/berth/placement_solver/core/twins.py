@@ -37,7 +37,7 @@ class Twins:
     def rest(self, waiting: Waiting) -> None:
         """It was refused, and rests."""
         self.rise(waiting)
-        waiting.twin = _twin_of(waiting)
+        waiting.twin = twin_of(waiting)
         if waiting.twin:
             self._resting.setdefault(waiting.twin, {})[waiting.name] = waiting
 
@@ -73,7 +73,7 @@ class Twins:
         return chosen
 
 
-def _twin_of(waiting: Waiting) -> bytes:
+def twin_of(waiting: Waiting) -> bytes:
     """The same for those who are alike. Members of gangs are tried together, volumes may be a pod's own."""
     obj = waiting.object
     if not isinstance(obj, Pod) or waiting.group or obj.template.volumes:

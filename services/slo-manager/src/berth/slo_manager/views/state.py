@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.names import LENT_BY_ZONE
 from berth.contracts.subjects import namespaced_key, parts, synced_key
 from berth.resources.amounts import Amounts
 from berth.rules.cpu_normalization import CPU_BASIC_INFO
@@ -26,7 +27,7 @@ class StateView:
     """Nodes and NodeSLO objects by name, and the texts of the ConfigMap: None while it does not exist.
 
     `cpu_info` has what the topology of a node says of its CPUs, as written; a node without it is missing.
-    `zones` has cpu and memory of its NUMA nodes.
+    `zones` has cpu and memory of its NUMA nodes, `zones_shown` what the topology shows that they lend.
     """
 
     def __init__(self, config_map: tuple[str, str], mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
@@ -34,6 +35,7 @@ class StateView:
         self.objects: dict[str, state.NodeSLO] = {}
         self.cpu_info: dict[str, str] = {}
         self.zones: dict[str, dict[int, Amounts]] = {}
+        self.zones_shown: dict[str, dict[int, Amounts]] = {}
         self.texts: dict[str, str] | None = None
         self.unreadable = 0
         self.is_at_end = False
@@ -77,6 +79,7 @@ class StateView:
         self.objects.clear()
         self.cpu_info.clear()
         self.zones.clear()
+        self.zones_shown.clear()
         self.texts = None
         self.is_at_end = False
         self._complete.clear()
@@ -131,11 +134,11 @@ class StateView:
         seen = None if entry.deleted else decode(entry.value, state.NodeResourceTopology)
         text = "" if seen is None else seen.annotations.get(CPU_BASIC_INFO, "")
         read = {} if seen is None else zone_amounts(seen)
-        zones = {
-            zone: {name: amounts[name] for name in RESOURCES if name in amounts}
-            for zone, amounts in read.items()
-            if any(name in amounts for name in RESOURCES)
-        }
+        zones, shown = _of_each(read, RESOURCES), _of_each(read, LENT_BY_ZONE)
+        # That a NUMA node shows what it was asked to show is no news.
+        self.zones_shown.pop(name, None)
+        if shown:
+            self.zones_shown[name] = shown
         if text == self.cpu_info.get(name, "") and zones == self.zones.get(name, {}):
             return
         self.cpu_info.pop(name, None)
@@ -157,3 +160,9 @@ class StateView:
         after = self.is_complete, self.shows_objects
         if after != before and self.is_complete:
             self._mark_all()
+
+
+def _of_each(zones: Mapping[int, Amounts], names: Collection[str]) -> dict[int, Amounts]:
+    """Of these resources what each NUMA node has, those that have none of them left out."""
+    found = {zone: {name: amounts[name] for name in names if name in amounts} for zone, amounts in zones.items()}
+    return {zone: amounts for zone, amounts in found.items() if amounts}

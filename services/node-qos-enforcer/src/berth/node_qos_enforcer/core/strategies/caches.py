@@ -36,15 +36,20 @@ POD_PREFIX: Final = "koordlet-"
 LOOK_EVERY_S: Final = 10
 """Threads of one container are looked at this often: the ones that others start need no look."""
 BLOCK: Final = "resctrlQOS"
+NOBODY: Final = ("", frozenset[str]())
 
 
-def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
+Memory = Mapping[str, tuple[str, frozenset[str]]]
+"""What files of threads had in the last round, by group: as text, and word by word."""
+
+
+def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
     """Give groups, their parts, and who is to be in them."""
     found = snapshot.found
     cache_ids = sorted(parse_schemata(found.get(Ref(ROOT, SCHEMATA), "")).get(CACHE, {}))
     ways = found.get(Ref(f"{ROOT}/info/{CACHE}", CACHE_WAYS), "")
     if not cache_ids or not ways:
-        return Decided(skipped=_missing(snapshot.node.cpu))
+        return Decided(skipped=_missing(snapshot.node.cpu), memory=memory)
     wanted: list[Wanted] = []
     for name, class_name in CLASSES.items():
         block = block_of(spec, class_name, BLOCK)
@@ -58,7 +63,8 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
         )
         wanted += _written(f"{ROOT}/{name}", lines)
     reports: list[Problem] = []
-    inside: dict[str, set[str]] = {}
+    inside = {ref.group: _words(text, memory.get(ref.group)) for ref, text in found.items() if ref.knob == TASKS}
+    threads = {ref.group: text.split() for ref, text in found.items() if ref.knob == THREADS}
     for pod in snapshot.pods:
         request = request_of(pod.annotations)
         if isinstance(request, Problem):
@@ -71,8 +77,12 @@ def decide(snapshot: Snapshot, spec: Spec, memory: None) -> Decided:
             # While it cannot be made, since the machine has no more of them, its class has to do.
             group = own if Ref(own, TASKS) in found else group
         if group:
-            wanted += _moved(snapshot, pod, group, inside)
-    return Decided(tuple(wanted), reports=tuple(reports))
+            wanted += _moved(pod, group, threads, inside.get(group, NOBODY)[1])
+    return Decided(tuple(wanted), inside, reports=tuple(reports))
+
+
+def _words(text: str, before: tuple[str, frozenset[str]] | None) -> tuple[str, frozenset[str]]:
+    return before if before is not None and before[0] == text else (text, frozenset(text.split()))
 
 
 def _missing(cpu: Cpu) -> str:
@@ -126,15 +136,12 @@ def _written(group: str, lines: Lines) -> Iterator[Wanted]:
             yield Wanted(group, SCHEMATA, line.strip(), line.partition(":")[0])
 
 
-def _moved(snapshot: Snapshot, pod: Pod, group: str, inside: dict[str, set[str]]) -> Iterator[Wanted]:
-    """Threads that are not in their group yet. `inside` is filled with those of groups that somebody has asked for."""
+def _moved(pod: Pod, group: str, threads: Mapping[str, list[str]], inside: frozenset[str]) -> Iterator[Wanted]:
+    """Threads that are not in their group yet. `threads` are those of the control groups that were read."""
     for place in _places(pod):
-        threads = snapshot.found.get(Ref(place, THREADS), "").split()
-        if not threads:
+        if not threads.get(place):
             continue
-        if group not in inside:
-            inside[group] = set(snapshot.found.get(Ref(group, TASKS), "").split())
-        missing = [each for each in threads if each not in inside[group]]
+        missing = [each for each in threads[place] if each not in inside]
         if missing:
             yield Wanted(group, TASKS, "\n".join(missing), place)
 
@@ -175,5 +182,6 @@ CACHES: Final = Strategy(
         host_pid=True,
     ),
     reads=_reads,
+    memory={},
     reads_by_turns=True,
 )

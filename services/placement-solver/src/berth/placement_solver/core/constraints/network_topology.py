@@ -91,7 +91,7 @@ class NetworkTopology:
 
     def admits(self, query: GatherQuery, row: int) -> bool:
         """See `Constraint`."""
-        return bool(self.network.within(query.home)[row])
+        return self.network.lies_within(row, query.home)
 
     def filter(self, query: GatherQuery, target: Target) -> Rejection | None:
         """See `Constraint`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from berth.placement_solver.core.seams import Charge
 from berth.resources.amounts import Amounts
 from berth.transaction.claims import Claim, Name
 
@@ -18,9 +19,10 @@ class ChargedPods:
         self._sums: dict[str, Amounts] = {}
         """Of the groups whose claims have not changed since they were added up."""
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """A claim holds (1), or holds no longer (-1). A decision that has become a bind is the same claim here."""
-        if not claim.quota or claim.is_reservation:
+    def apply(self, charge: Charge, sign: int) -> None:
+        """See `Tally`. A decision that has become a bind is the same claim here."""
+        claim = charge.claim
+        if not claim.quota:
             return
         key = (claim.name, claim.uid)
         self._sums.pop(claim.quota, None)

@@ -173,6 +173,7 @@ class JobPreemption:
                     return None
                 found.append(places)
                 standing.add(places.placements, places.units)
+                budgets = budgets.once_about_to_leave(victims_of(places.units))
         placements = _as_one(unit, [each for places in found for each in places.placements])
         units = [standing.whole(each) for places in found for each in places.units]
         placements, units = self._without_spare(unit, placements, units, asking.plan)

@@ -7,37 +7,19 @@ count with what they are estimated at, which depends on the profile. So this tal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from berth.contracts.metrics import NodeMetrics
-from berth.contracts.state import NodeMetric, Pod, PodTemplate
+from berth.contracts.state import NodeMetric, Pod
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import Charge
+from berth.placement_solver.core.tallies.charges import Charges
 from berth.rules.load_aware.reports import LoadReports
-from berth.transaction.claims import Claim, Name
 
-K = TypeVar("K")
 SET_BACK_S: Final = 30.0
 """By how much the clock of the bus has to have been set back to be believed."""
-
-
-class Charge:
-    """A pod on a row. `pod` None: nobody shows it; what its claim takes is all that is known."""
-
-    __slots__ = ("_amounts", "name", "pod", "row", "uid")
-
-    def __init__(self, claim: Claim, row: int, pod: Pod | None) -> None:
-        self.name = claim.name
-        self.uid = claim.uid
-        self.row = row
-        self.pod = pod
-        self._amounts = claim.amounts
-
-    @property
-    def template(self) -> PodTemplate:
-        """What is known of what it asks for."""
-        return PodTemplate(requests=self._amounts) if self.pod is None else self.pod.template
 
 
 class Table(Protocol):
@@ -54,14 +36,13 @@ class Table(Protocol):
 
 
 class Loads:
-    """See `Tally`. `objects` shows the pod of a name, as it is now."""
+    """See `Tally`."""
 
     counts_kept = True
 
-    def __init__(self, nodes: Nodes, objects: Callable[[Name], Pod | None]) -> None:
+    def __init__(self, nodes: Nodes, charges: Charges) -> None:
         self._nodes = nodes
-        self._objects = objects
-        self._charged: dict[Name, list[Charge]] = {}
+        self.charges = charges
         self._on: dict[int, list[Charge]] = {}
         self._tables: WeakSet[Table] = WeakSet()
         self._is_watched = False  # to go through a `WeakSet` costs, and most solvers have no such table
@@ -79,55 +60,34 @@ class Loads:
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """See `Tally`. What was charged is given back, whatever the pod says by then."""
-        if claim.is_reservation:
-            return
-        row = self._nodes.row(claim.node)
+    def apply(self, charge: Charge, sign: int) -> None:
+        """See `Tally`."""
+        row = charge.row
         if sign > 0:
-            self._add(self.charge_of(claim, row))
-        elif held := [each for each in self._charged.get(claim.name, ()) if each.uid == claim.uid]:
-            self._remove(next((each for each in reversed(held) if each.row == row), held[-1]))
-
-    def see(self, name: Name, pod: Pod | None) -> None:
-        """A pod is shown, perhaps after its claim, is shown otherwise, or (None) no longer."""
-        for charge in self._charged.get(name, ()):
-            shown = pod if pod is not None and pod.uid == charge.uid else None
-            if shown is charge.pod:
-                continue
+            there = self._on.get(row)
+            if there is None:
+                self._on[row] = [charge]
+            else:
+                there.append(charge)
+            if self._is_watched:
+                for table in self._tables:
+                    table.add(charge)
+            return
+        if self._is_watched:
             for table in self._tables:
                 table.remove(charge)
-            charge.pod = shown
-            for table in self._tables:
-                table.add(charge)
+        there = self._on[row]
+        there.remove(charge)
+        if not there:
+            del self._on[row]
+
+    def tells_apart(self, before: Pod | None, now: Pod | None) -> bool:
+        """See `PodTally`. Whatever a pod says may have a part in what it is estimated at."""
+        return self._is_watched
 
     def on(self, row: int) -> list[Charge]:
         """The pods of a row."""
         return self._on.get(row, [])
-
-    def of(self, claim: Claim, row: int) -> Charge | None:
-        """What is charged for a claim on a row."""
-        held = self._charged.get(claim.name, ())
-        return next((each for each in held if (each.uid, each.row) == (claim.uid, row)), None)
-
-    def charge_of(self, claim: Claim, row: int) -> Charge:
-        """What a claim would be charged as."""
-        pod = self._objects(claim.name)
-        return Charge(claim, row, pod if pod is not None and pod.uid == claim.uid else None)
-
-    def _add(self, charge: Charge) -> None:
-        self._charged.setdefault(charge.name, []).append(charge)
-        self._on.setdefault(charge.row, []).append(charge)
-        if self._is_watched:
-            for table in self._tables:
-                table.add(charge)
-
-    def _remove(self, charge: Charge) -> None:
-        if self._is_watched:
-            for table in self._tables:
-                table.remove(charge)
-        _take_out(self._charged, charge.name, charge)
-        _take_out(self._on, charge.row, charge)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -153,10 +113,3 @@ class Loads:
         rows = [row for node in nodes if (row := self._nodes.rows.get(node)) is not None]
         eased = [table.renew(row) for table in self._tables for row in rows]
         return any(eased)
-
-
-def _take_out(known: dict[K, list[Charge]], key: K, charge: Charge) -> None:
-    held = known[key]
-    held.remove(charge)
-    if not held:
-        del known[key]

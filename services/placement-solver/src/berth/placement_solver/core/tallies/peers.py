@@ -20,7 +20,7 @@ import msgspec
 
 from berth.contracts.kube import Affinity
 from berth.contracts.state import Pod
-from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import Charge
 from berth.placement_solver.core.tallies.row_counts import RowCounts
 from berth.rules.pod_terms import NO_LABELS, NO_TERMS, Peer, PodTerm, PodTerms, compile_pod_terms
 from berth.rules.selectors import Labels
@@ -124,12 +124,11 @@ class _Reached:
 
 
 class Peers:
-    """The tally. Rows are those of `nodes`. `relabelled` rises when a placed pod or a namespace is another to terms."""
+    """The tally. `relabelled` rises when a placed pod or a namespace is another to terms."""
 
     counts_kept = False  # nobody is to be placed beside a pod that may never come
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self) -> None:
         self.relabelled = 0
         self._namespaces: dict[str, Labels] = {}
         self._known: dict[Name, tuple[str, PeerClass]] = {}
@@ -146,12 +145,10 @@ class Peers:
 
     # --- input -------------------------------------------------------------------------------------------------------
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """Charge (1) or give back (-1) a claim; Reservations are no pods and do not count."""
-        if claim.is_reservation:
-            return
+    def apply(self, charge: Charge, sign: int) -> None:
+        """See `Tally`."""
+        claim, row = charge.claim, charge.row
         key = (claim.name, claim.uid)
-        row = self._nodes.row(claim.node)
         charged = self._charged.get(key)
         if charged is None:
             charged = self._charged[key] = _Charged(self._seen_class(claim))

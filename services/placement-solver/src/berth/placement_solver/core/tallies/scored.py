@@ -8,68 +8,45 @@ minor only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from berth.contracts import names
 from berth.contracts.state import Pod, PodTemplate
 from berth.placement_solver.core.nodes import AMOUNT_MAX, DEVICE_NAMES, Ints, Nodes
-from berth.placement_solver.core.seams import RowArray
-from berth.transaction.claims import Claim, Name
+from berth.placement_solver.core.seams import Charge, RowArray
+from berth.transaction.claims import Claim
 
 COLUMNS: Final = (names.CPU, names.MEMORY)
 NOTHING: Final = (0, 0)
 
 
-class _Charge(NamedTuple):
-    row: int
-    surplus: tuple[int, int]
-
-
 class ScoredTally:
-    """`surplus` of cpu and memory by node row. `objects` shows the pod of a name, as it is now."""
+    """`surplus` of cpu and memory by node row."""
 
     counts_kept = True
 
-    def __init__(self, nodes: Nodes, objects: Callable[[Name], Pod | None]) -> None:
+    def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        self._objects = objects
         self._surplus: Ints = np.zeros((len(COLUMNS), 0), np.int64)
         self._devices: dict[str, Ints] = {}
-        self._charged: dict[tuple[Name, str], list[_Charge]] = {}
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """Charge (1) or give back (-1) a claim; what was charged is given back, whatever the pod says by then."""
-        if claim.is_reservation:
-            return
+    def apply(self, charge: Charge, sign: int) -> None:
+        """See `Tally`."""
+        claim, pod = charge.claim, charge.pod
         if claim.grants or claim.unreadable:
-            self._apply_devices(claim, sign)
-        key = (claim.name, claim.uid)
-        row = self._nodes.row(claim.node)
-        if sign > 0:
-            pod = self._objects(claim.name)
-            charge = _Charge(row, NOTHING if pod is None or pod.uid != claim.uid else surplus_of(pod.template))
-            self._charged.setdefault(key, []).append(charge)
-            self._add(charge, 1)
-        elif (held := self._charged.get(key)) is not None:
-            charge = next((each for each in reversed(held) if each.row == row), held[-1])
-            held.remove(charge)
-            if not held:
-                del self._charged[key]
-            self._add(charge, -1)
+            self._apply_devices(claim, charge.row, sign)
+        if pod is None or not pod.template.scored:
+            return
+        self._widen()
+        for column, amount in enumerate(surplus_of(pod.template)):
+            self._surplus[column, charge.row] += sign * amount
+        self._nodes.touched.add(charge.row)
 
-    def see(self, name: Name, pod: Pod) -> None:
-        """A pod is shown, perhaps after its claim, or says something else than it did when that was charged."""
-        held = self._charged.get((name, pod.uid))
-        surplus = surplus_of(pod.template) if held is not None else NOTHING
-        for at, charge in enumerate(held or ()):
-            if charge.surplus != surplus and held is not None:
-                self._add(charge, -1)
-                held[at] = _Charge(charge.row, surplus)
-                self._add(held[at], 1)
-                self._nodes.touched.add(charge.row)
+    def tells_apart(self, before: Pod | None, now: Pod | None) -> bool:
+        """See `PodTally`."""
+        return _surplus(before) != _surplus(now)
 
     def surplus(self, resource: str, rows: RowArray) -> Ints:
         """What the pods there count for beyond their requests."""
@@ -88,8 +65,7 @@ class ScoredTally:
             sums = self._devices[resource] = _widened(sums, len(self._nodes))
         return sums[rows]
 
-    def _apply_devices(self, claim: Claim, sign: int) -> None:
-        row = self._nodes.row(claim.node)
+    def _apply_devices(self, claim: Claim, row: int, sign: int) -> None:
         for resource, amount in claim.amounts.items():
             if resource not in DEVICE_NAMES:
                 continue
@@ -98,17 +74,14 @@ class ScoredTally:
                 sums = self._devices[resource] = _widened(sums, max(2 * row, len(self._nodes)) + 1)
             sums[row] += sign * min(amount, AMOUNT_MAX)
 
-    def _add(self, charge: _Charge, sign: int) -> None:
-        if charge.surplus == NOTHING:
-            return
-        self._widen()
-        for column, amount in enumerate(charge.surplus):
-            self._surplus[column, charge.row] += sign * amount
-
     def _widen(self) -> None:
         known = self._surplus.shape[1]
         if known < len(self._nodes):
             self._surplus = np.pad(self._surplus, ((0, 0), (0, 2 * len(self._nodes) - known)))
+
+
+def _surplus(pod: Pod | None) -> tuple[int, int]:
+    return NOTHING if pod is None else surplus_of(pod.template)
 
 
 def surplus_of(template: PodTemplate) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from berth.contracts.state import (
     VolumeUse,
 )
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import NOTHING, Hypothesis, Mask
+from berth.placement_solver.core.seams import NOTHING, Charge, Hypothesis, Mask
 from berth.placement_solver.core.volumes import StorageChange, Volumes
 from berth.rules import volume_limits
 from berth.rules.storage import CLAIM_SOURCE, ClaimName, Mounter, claims_used
@@ -71,10 +71,9 @@ class VolumesTally:
 
     # --- charging ----------------------------------------------------------------------------------------------------
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """Charge (1) or give back (-1) a claim."""
-        if claim.is_reservation:
-            return
+    def apply(self, charge: Charge, sign: int) -> None:
+        """See `Tally`."""
+        claim, seen = charge.claim, charge.pod
         holder = (claim.name, claim.uid, claim.node)
         known = self._held.get(holder)
         if known is not None:
@@ -90,8 +89,7 @@ class VolumesTally:
             if unseen.pop(holder, None) is not None and not unseen:
                 del self._unseen[claim.name]
             return
-        seen = self._objects(claim.name)
-        if seen is None or seen.uid != claim.uid:
+        if seen is None:
             self._unseen.setdefault(claim.name, {})[holder] = claim
         elif seen.template.volumes:
             self._charge(holder, claim, seen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from berth.contracts.base import Problem
+from berth.contracts.ledger import Step
 from berth.contracts.state import Reservation
 from berth.placement_solver.core.verify.reservations import grant_problems_of_user
 from berth.placement_solver.core.verify.view import View
@@ -48,6 +49,7 @@ def as_users(held: Sequence[Claim], arriving: Sequence[Claim]) -> list[Claim]:
 def take_over_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim], view: View) -> Iterator[str]:
     """What speaks against the take-overs of this claim. `held` are the holders of its node as they are now."""
     steps = [step for step in claim.before if step.action in ACTIONS]
+    yield from _lets_go_of_strangers(claim, steps, view)
     reservation = view.book.seen(claim.name)
     if not isinstance(reservation, Reservation) or not reservation.pre_allocation:
         if any(step.action == TAKE_OVER for step in steps):
@@ -100,6 +102,15 @@ def take_over_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[C
         seen = view.book.pods.get(of[uid].name)
         if seen is not None and seen.uid == uid and _notes(seen.template.annotations, claim.uid):
             yield f"leaves its note on {'/'.join(of[uid].name)}, which it does not take over"
+
+
+def _lets_go_of_strangers(claim: Claim, steps: Sequence[Step], view: View) -> Iterator[str]:
+    """Only a Reservation takes its own note off pods."""
+    for step in steps:
+        if step.action == LET_GO:
+            pod = view.book.pods.get((step.namespace, step.pod))
+            if pod is None or pod.uid != step.pod_uid or not _notes(pod.template.annotations, claim.uid):
+                yield f"lets go of {step.namespace}/{step.pod}, which does not note it"
 
 
 def _notes(annotations: dict[str, str], uid: str) -> bool:

@@ -21,8 +21,8 @@ from berth.rules.load_aware.metric import Metric
 from berth.rules.node_strategies.colocation import Colocation
 from berth.rules.node_strategies.config import COLOCATION, Config
 from berth.slo_manager.core.offers.age import is_stale
-from berth.slo_manager.core.offers.facts import RESOURCES, Facts, Holder, facts_of
-from berth.slo_manager.core.offers.origin import NORMALIZATION, THIRD_PARTIES, shown_values
+from berth.slo_manager.core.offers.facts import RESOURCES, Holder, facts_of
+from berth.slo_manager.core.offers.origin import NORMALIZATION, THIRD_PARTIES, shown_values, shown_zones
 from berth.slo_manager.core.offers.registry import KINDS
 from berth.slo_manager.core.offers.rules import Rules
 from berth.slo_manager.core.offers.settling import Settling
@@ -36,12 +36,14 @@ RISE_MIN: Final = 0.01
 AGENT: Final = "agent"
 KOORDLET: Final = "koordlet"
 OFF: Final = "switched off"
+NOT_CONFIGURED: Final = "not configured"
 WAITING: Final = "waiting"
 """The term of what waits for a second report."""
 
 
 class Seen(NamedTuple):
-    """What is seen of a node. `annotations`: as they are to be; `metric` None: it does not report."""
+    """What is seen of a node. `annotations`: as they are to be; `metric` None: it does not report; `zones_shown`: what
+    its topology shows that its NUMA nodes lend."""
 
     node: Node
     annotations: Mapping[str, str]
@@ -49,6 +51,7 @@ class Seen(NamedTuple):
     is_agents: bool
     holders: Iterable[Holder]
     zones: Mapping[int, Amounts]
+    zones_shown: Mapping[int, Amounts]
 
 
 class Decided(NamedTuple):
@@ -152,7 +155,9 @@ class Deciding:
             node=node.name,
             uid=node.uid,
             offers={name: _offer(each) for name, each in values.sums.items()},
-            zones=self._zones(node, facts, strategy, before, metric),
+            zones=self._zones(
+                seen, shown_zones(zone_offers(facts, strategy), seen.annotations, values.taken), before, metric
+            ),
             origin=values.origin,
             taken=values.taken,
             strategy=label,
@@ -179,12 +184,12 @@ class Deciding:
         return found
 
     def _zones(
-        self, node: Node, facts: Facts, strategy: Colocation, before: NodeOffer | None, metric: Metric
+        self, seen: Seen, zones: Mapping[int, Amounts], before: NodeOffer | None, metric: Metric
     ) -> list[ZoneOffer]:
-        settling = self._of(node)
-        shown = {} if before is None else {each.zone: each.amounts for each in before.zones}
+        settling = self._of(seen.node)
+        shown = seen.zones_shown if before is None else {each.zone: each.amounts for each in before.zones}
         found = []
-        for zone, amounts in zone_offers(facts, strategy).items():
+        for zone, amounts in zones.items():
             settled = {}
             for name, amount in amounts.items():
                 old = shown.get(zone, {}).get(name, 0)
@@ -226,9 +231,13 @@ class Deciding:
         """Nobody asks for offers: what we wrote goes from the node, then what we said of it. What the node shows beside
         that is another's."""
         self.forget(node.name)
-        if before is None or all(node.allocatable.get(name) != amount for name, amount in before.written.items()):
+        if before is None or not (before.zones_written or _shows(node, before)):
             return NOTHING
-        return self._refused(node, before, "not configured", Colocation(), "", [])
+        return self._refused(node, before, NOT_CONFIGURED, Colocation(), "", [])
+
+
+def _shows(node: Node, before: NodeOffer) -> bool:
+    return any(node.allocatable.get(name) == amount for name, amount in before.written.items())
 
 
 def _taken(before: NodeOffer | None) -> Amounts:
@@ -252,7 +261,13 @@ def _revised(offer: NodeOffer, before: NodeOffer | None, now_ms: int) -> NodeOff
     news."""
     if before is None:
         return replace(offer, revision=now_ms)
-    offer = replace(offer, written=before.written, written_at=before.written_at)
+    offer = replace(
+        offer,
+        written=before.written,
+        written_at=before.written_at,
+        zones_written=before.zones_written,
+        zones_written_at=before.zones_written_at,
+    )
     if _amounts(offer) != _amounts(before):
         return replace(offer, revision=max(now_ms, before.revision + 1))
     said = (offer.reason, offer.strategy, offer.reporter, offer.problems, offer.taken, offer.parties)

@@ -17,6 +17,7 @@ from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts, format_amount, parse_amounts
 from berth.rules.bounded_json import read_annotation
 from berth.rules.cpu_normalization import ratio_of
+from berth.rules.cpus.zone_reservation import zone_part
 from berth.slo_manager.core.offers.sums import Sum
 from berth.slo_manager.core.offers.third_parties import TAKEN, taken_by_third_parties
 
@@ -65,11 +66,29 @@ def shown_values(sums: Mapping[str, Sum], annotations: Mapping[str, str], taken_
         if name not in found:
             continue
         whole = found[name]
-        if name == names.BATCH_CPU and isinstance(ratio, float) and 1 < ratio <= RATIO_MAX:
-            whole = whole.plus(NORMALIZATION, math.ceil(whole.amount * Decimal(repr(ratio))) - whole.amount)
+        if name == names.BATCH_CPU and (work := _work(ratio)) > 1:
+            whole = whole.plus(NORMALIZATION, math.ceil(whole.amount * work) - whole.amount)
         origin[name] = whole.amount
         found[name] = whole.plus(THIRD_PARTIES, -min(taken.get(name, 0), whole.amount))
     return Values(found, origin, taken, tuple(problems))
+
+
+def shown_zones(
+    zones: Mapping[int, Amounts], annotations: Mapping[str, str], taken: Mapping[str, int]
+) -> dict[int, Amounts]:
+    """The same of NUMA nodes. What third parties have lies in no one in particular, so each lacks an equal part."""
+    work = _work(ratio_of(annotations))
+    found: dict[int, Amounts] = {}
+    for zone, amounts in zones.items():
+        whole = {name: int(amount * work) if name == names.BATCH_CPU else amount for name, amount in amounts.items()}
+        parts = {name: zone_part(taken.get(name, 0), len(zones)) for name in whole}
+        found[zone] = {name: max(0, amount - parts[name]) for name, amount in whole.items()}
+    return found
+
+
+def _work(ratio: float | Problem | None) -> Decimal:
+    """How many times the work of a reference CPU one does; 1 where that is not known, or cannot be."""
+    return Decimal(repr(ratio)) if isinstance(ratio, float) and 1 < ratio <= RATIO_MAX else Decimal(1)
 
 
 def origin_text(origin: Mapping[str, int]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found, problems_of
-from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
 from berth.contracts.kube import PodGroup
+from berth.rules.reading.findings import Found, problems_of
+from berth.rules.reading.metadata import carried, identity_of
 
 COUNT_MAX: Final = 2**31 - 1
 

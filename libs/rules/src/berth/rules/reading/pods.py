@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found, bounded_name, problems_of, shortened
-from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
-from berth.cluster_watcher.core.template import template_of
-from berth.cluster_watcher.core.volumes import limited_volumes
 from berth.contracts import state
 from berth.contracts.kube import PodStatus
 from berth.contracts.names import ANNOTATION_BLKIO_QOS, ANNOTATION_MIRROR
 from berth.rules.pod_reading import PodItem, parts_of
+from berth.rules.reading.findings import Found, bounded_name, problems_of, shortened
+from berth.rules.reading.metadata import attempt_of, carried, identity_of, plan_of, time_of
+from berth.rules.reading.template import template_of
+from berth.rules.reading.volumes import limited_volumes
 from berth.rules.reservation_operating import is_placeholder, owner_problems
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import NAME_LENGTH_MAX, Found
 from berth.contracts.kube import ClaimSource, DiskSource, ISCSISource, RBDSource
 from berth.contracts.state import VolumeUse
+from berth.rules.reading.findings import NAME_LENGTH_MAX, Found
 from berth.rules.salvage import read_value
 
 VOLUMES_MAX: Final = 1024

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from berth.cluster_watcher.core.findings import Found, bounded_name, shortened
 from berth.contracts.kube import Meta
 from berth.contracts.names import ANNOTATION_ATTEMPT, ANNOTATION_PLAN, ANNOTATION_STORAGE_CLASS, READ_PREFIXES
+from berth.rules.reading.findings import Found, bounded_name, shortened
 
 ATTEMPT_MAX: Final = 10**9
 _TIME_LENGTH_MAX: Final = 64

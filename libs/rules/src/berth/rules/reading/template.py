@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found
-from berth.cluster_watcher.core.pod_affinity import affinity_of
-from berth.cluster_watcher.core.topology_spread import topology_spread_of
-from berth.cluster_watcher.core.volumes import volumes_of
 from berth.contracts import names
 from berth.contracts.kube import Container, PodSpec, PodStatus, Quantity
 from berth.contracts.state import BatchContainer, DeviceContainer, PodTemplate
@@ -17,6 +13,10 @@ from berth.resources.pod_request import CONTAINERS_MAX, limits_of, request_of, s
 from berth.rules.cpus.qos import KUBE_QOS_CLASSES, ContainerSize, kube_qos_class
 from berth.rules.device_request import DEVICE_RESOURCES
 from berth.rules.ports import host_ports
+from berth.rules.reading.findings import Found
+from berth.rules.reading.pod_affinity import affinity_of
+from berth.rules.reading.topology_spread import topology_spread_of
+from berth.rules.reading.volumes import volumes_of
 
 PORT_MAX: Final = 65_535
 PRIORITY_MAX: Final = 2**31 - 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found
-from berth.cluster_watcher.core.pod_affinity import check_label_keys, check_selector, check_topology_key
 from berth.contracts.kube import TopologySpreadConstraint
+from berth.rules.reading.findings import Found
+from berth.rules.reading.pod_affinity import check_label_keys, check_selector, check_topology_key
 
 CONSTRAINTS_MAX: Final = 64
 COUNT_MAX: Final = 2**31 - 1

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import NAME_LENGTH_MAX, Found
 from berth.contracts.kube import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
+from berth.rules.reading.findings import NAME_LENGTH_MAX, Found
 from berth.rules.selectors import compile_selector, is_label_key
 
 TERMS_MAX: Final = 256
