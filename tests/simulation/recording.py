@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORDER: Final = SERVICE
-LAW: Final = "R plans come out the same:"
+LAW: Final = "replay: a plan comes out otherwise:"
 
 
 class Recording:
@@ -57,7 +57,7 @@ class Recording:
             if each.outcome == "different"
         ]
         if found and not any(each.outcome == "same" for each in found):
-            broken.append(f"{LAW} none of {len(found)} could be made again: {found[0].about}")
+            broken.append(f"replay: none of {len(found)} plans could be made again: {found[0].about}")
         return broken
 
 

@@ -28,7 +28,6 @@ from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pressure as pressure
-from tests.simulation.planted import in_recorder as recorder
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -359,15 +358,5 @@ PLANTED: Final[dict[str, Bug]] = {
         "pods leave for Reservations of which nobody has said that they may",
         in_reservations.anybody_leaves,
         run_profiles.DISPLACING,
-    ),
-    "order by name": Bug(
-        "plans tell the names of nodes in another order than that in which their solver looks at them",
-        recorder.order_by_name,
-        run_profiles.RECORDED,
-    ),
-    "recorded on": Bug(
-        "a recorder that could not write goes on as if nothing were missing",
-        recorder.goes_on_after_a_failure,
-        run_profiles.RECORDED,
     ),
 }

@@ -162,7 +162,7 @@ class Shell(Replica[Settings]):
         FAILURES.inc()
         message = f"{type(error).__name__}: {error}"[:200]
         if self._trouble != message:
-            self.context.log.error("cannot record: what is read now will be missing", error=message)
+            self.context.log.warning("cannot record: what is read now will be missing", error=message)
         self._end(message)
         self._trouble = message
 
