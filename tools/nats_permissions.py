@@ -96,6 +96,7 @@ PARTS = {
             buckets.LEASE,
             buckets.METRICS,
         ),
+        owns=(buckets.PRICE,),
         leases=("solver.*",),
         commits=True,
         makes_topology=True,

@@ -2,10 +2,10 @@
 
 Solver, verifier and the writing of decisions are the product's; the ledger is one in memory that judges each batch by
 its expected sequences. Each round places a gang, eight a node or one a node (more messages than one batch takes, so
-the plan is staged), and gives everything back. Garbage is collected as in the service, which puts it off until a
-round is over. Compared within one run: the
-same gang without a place in the network (the baseline). A part of the cluster is taken at random. Prints the CPU time
-of one gang in milliseconds; asserts nothing.
+the plan is staged), and gives everything back. Garbage is collected as in the service, which puts it off until a round
+is over. Compared within one run: the same gang without a place in the network (the baseline), whose pods are spread
+evenly as others are by default: each meets a node of its own, be there room for eight. A part of the cluster is taken
+at random. Prints the CPU time of one gang in milliseconds; asserts nothing.
 
     python tests/bench/bench_gathers.py [--rounds 100] [--nodes 16384] [--taken 0.3]
 """

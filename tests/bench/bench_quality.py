@@ -87,9 +87,9 @@ class ByBerth:
                     name = each.candidate.name[1]
                     placed.add(name)
                     self._trials[name] = trial
-        question = cluster.prices.question()
+        question = cluster.prices.question(0)
         if question is not None and (answer := program.solve(question)) is not None:  # in the service a child answers
-            cluster.prices.answered(answer.shares)
+            cluster.prices.answered(answer, 0)
         for pod in pods:
             if pod.name not in placed:
                 self._driven.delete_pod(pod.name)

@@ -42,6 +42,7 @@ READERS = {
     buckets.RESERVATION: {"reservation-manager", "placement-solver", "recorder"},
     buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "recorder", "yarn-operator", AGENT},
     buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "recorder", "slo-manager"},
+    buckets.PRICE: {"placement-solver"},
     buckets.LEDGER: {
         "placement-solver",
         "cluster-writer",

@@ -145,6 +145,12 @@ LACKING = [
         commits=False,
     ),
     lacking(
+        "older plans taken for carried out",
+        "older_under_way",
+        replace(ONE, nodes=(0, 1), solvers=1, crash=1, decisions=2),
+        fair_every=1,
+    ),
+    lacking(
         "no last check", "last_check", replace(TRIO, tail=1, vanish=True, decisions=3), commits=False, fair_every=40
     ),
     lacking(

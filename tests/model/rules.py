@@ -28,7 +28,8 @@ SENTENCES = {
     "bound under the plan, it has begun and goes on",
     "R10": "Before a wave, cluster-writer asks the leader for the epoch, the plan the Lease names and the new plan. "
     "All must agree with the Lease and be committed; then the new plan goes into the Lease, guarded. A disagreement "
-    "raises the epoch; a refused Lease write means another writer is active",
+    "raises the epoch; a refused Lease write means another writer is active. The next wave waits for no bind of this "
+    "one: what the Lease names, and what came before it, may be under way",
     "R11": "No other unsettled decision that this writer has read, and no bound pod of its view, holds what the "
     "decision takes. A grant or host port that two decisions it knows of hold means that the ledger has lost "
     "something: raise the epoch. Any other clash withdraws the decision",
@@ -99,6 +100,8 @@ class Rules:
     """Off: there is no Lease. Every writer acts, and no loss is noticed."""
     leader_look: bool = _switch("R10")
     """Off: a plan goes into the Lease without a look at the leader, and at whether the one before was read."""
+    older_under_way: bool = _switch("R10")
+    """Off: who takes over takes the plan in the Lease, and those before it, for carried out."""
     last_check: bool = _switch("R11")
     """Off: a decision is bound no matter who else holds its capacity."""
     epoch_view: bool = _switch("R12")

@@ -124,6 +124,9 @@ def _fresh(know: Knowledge, state: State, me: int) -> list[int]:
         for _, d in writer.ledger.decisions
         if d and d.plan not in writer.begun and know.counts(writer.ledger, d.plan) and not _over(know, state, view, d)
     }
+    if not know.rules.older_under_way and state.lease.plan:
+        recorded = writer.ledger.plan(state.lease.plan).sequence
+        plans = {plan for plan in plans if writer.ledger.plan(plan).sequence > recorded}
     return sorted(plans, key=lambda plan: writer.ledger.plan(plan).sequence)
 
 

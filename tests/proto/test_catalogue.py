@@ -94,6 +94,7 @@ BUILT = {
     "pod.<node>.<uid>": subjects.node_pod_key("NODE", "UID"),
     "offer.<name>": subjects.named_key("offer", "NAME"),
     "charge.<class>": subjects.charge_key("CLASS"),
+    "prices.<solver>": subjects.prices_key("SOLVER"),
     "epoch": subjects.EPOCH_KEY,
     "e<epoch>.decision.<namespace>.<name>": subjects.decision_key(7, "NAMESPACE", "NAME"),
     "e<epoch>.account.<account>": subjects.account_key(7, "ACCOUNT"),

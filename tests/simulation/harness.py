@@ -79,6 +79,8 @@ class Nats(SimNats):
         """When LEDGER first held each epoch."""
         self.on_commands: list[Callable[[Any], None]] = []
         """Who hears of each command that is stored."""
+        self.on_prices: list[Callable[[Any], None]] = []
+        """Who hears of each table of prices that is stored."""
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
@@ -86,7 +88,9 @@ class Nats(SimNats):
         that there are reports."""
         super().add_stream(stream)
         if stream.name == buckets.COMMANDS:
-            self._hear_commands(stream)
+            self._hear(stream, self.on_commands)
+        if stream.name == f"KV_{buckets.PRICE}":
+            self._hear(stream, self.on_prices)
         if stream.name not in (LEDGER, STATE, QUOTA, SLO, METRICS):
             return
         tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
@@ -118,13 +122,13 @@ class Nats(SimNats):
 
         stream.tell = shown  # type: ignore[method-assign]
 
-    def _hear_commands(self, stream: Stream) -> None:
+    def _hear(self, stream: Stream, listeners: list[Callable[[Any], None]]) -> None:
         tell = stream.tell
 
         def heard(stored: Iterable[Any]) -> None:
             stored = list(stored)
             for each in stored:
-                for listener in self.on_commands:
+                for listener in listeners:
                     listener(each)
             tell(stored)
 

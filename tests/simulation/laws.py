@@ -26,6 +26,7 @@ LAWS: Final = {
     "endings": "no placement is said to have ended that goes on",
     "told": "no status is asked for more often than every 2 s",
     "kubelet": "no card goes by minor that kubelet has picked",
+    "prices": "tables of prices make sense, and come back",
     "rights": "nobody needs a right that it does not have",
     "errors": "no error is logged that no fault explains",
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
-from berth.placement_solver.core.prices.problem import PriceProblem
+from berth.placement_solver.core.prices.problem import Duals, PriceProblem
 from berth.placement_solver.optimiser import Answer, Problem
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.shell import main as solver
@@ -34,6 +34,7 @@ class ChanceOptimiser:
     """A `JointSolver`."""
 
     def __init__(self, clock: _Clock, rng: random.Random) -> None:
+        self.trouble = ""
         self._clock = clock
         self._rng = rng
 
@@ -45,10 +46,11 @@ class ChanceOptimiser:
         rng = self._rng
         await self._clock.sleep(rng.choice(TAKES_S) * rng.uniform(0.5, 1.5))
         drawn = rng.random()
+        self.trouble = rng.choice(("late", "failed", "not ready")) if drawn < NOTHING else ""
         if drawn < NOTHING:
             return None
         if isinstance(problem, PriceProblem):
-            return _prices(rng, is_nonsense=drawn < NOTHING + NONSENSE)
+            return _prices(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         if isinstance(problem, LeavingProblem):
             return _leaving(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         return Answer(_nonsense(problem, rng) if drawn < NOTHING + NONSENSE else _packed(problem, rng))
@@ -82,11 +84,15 @@ def _leaving(problem: LeavingProblem, rng: random.Random, *, is_nonsense: bool) 
     return Answer([each.tolist() for each in plan.places], units=list(plan.units)) if plan is not None else None
 
 
-def _prices(rng: random.Random, *, is_nonsense: bool) -> Answer:
+def _prices(problem: PriceProblem, rng: random.Random, *, is_nonsense: bool) -> Answer:
     """What shares of cards are worth: anything that grows with their size, or what no share can be worth."""
+    shares = sorted(rng.random() for _ in range(100))
     if is_nonsense:
-        return Answer(None, shares=rng.choice(([], [float("nan")] * 100, [-1.0] * 100, [0.5] * 7)))
-    return Answer(None, shares=sorted(rng.random() for _ in range(100)))
+        shares = rng.choice(([], [float("nan")] * 100, [-1.0] * 100, [0.5] * 7, [9.0] * 100))
+    kinds, classes = len(problem.cards), len(problem.pods)
+    cards, cores = ([rng.random() for _ in range(kinds)] for _ in range(2))
+    quotas, short = [rng.random() for _ in problem.quotas], [rng.random() for _ in range(classes)]
+    return Answer(None, duals=Duals(shares, cards, cores, quotas, short))
 
 
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:

@@ -54,6 +54,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "wear",
         "wear and loss",
     ),
+    "prices": ("priced", "priced and killed"),
     "reservations": (
         "bookings",
         "borrowed",
@@ -67,7 +68,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
         "taken over",
         "windows",
     ),
-    "lending": ("lent", "let go", "silent"),
+    "lending": ("lent", "let go", "silent", "zoned"),
     "admission": ("profiled",),
     "pressure": ("pressed",),
     "yarn": ("divided", "yarn away"),

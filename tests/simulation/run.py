@@ -37,6 +37,8 @@ from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
 from tests.simulation.settled.endings import Endings
+from tests.simulation.settled.priced import LAW as PRICES_LAW
+from tests.simulation.settled.priced import PriceTables
 from tests.simulation.settled.told import StatusRequests
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
@@ -141,7 +143,7 @@ def _run(
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
-    endings, writes = Endings(harness), StatusRequests(harness)
+    endings, writes, tables = Endings(harness), StatusRequests(harness), PriceTables(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
     injector.plan(strikes)
@@ -177,6 +179,8 @@ def _run(
     violations += recording.broken()[:EVIDENCE_MAX] if recording is not None else []
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"told {text}" for text in writes.too_often]
+    lost_tables = [] if left or is_over else tables.missing()
+    violations += [f"{PRICES_LAW} {text}" for text in [*tables.broken, *lost_tables][:EVIDENCE_MAX]]
     violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(
         seed=seed,

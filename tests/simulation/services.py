@@ -41,7 +41,12 @@ SPECS: Final = (
     ServiceSpec(name="device-inventory", settings_type=InventorySettings, main=inventory),
     ServiceSpec(name="quota-manager", settings_type=QuotaSettings, main=quota),
     ServiceSpec(name="reservation-manager", settings_type=ReservationSettings, main=reservation),
-    ServiceSpec(name="placement-solver", settings_type=SolverSettings, main=solver),
+    ServiceSpec(
+        name="placement-solver",
+        settings_type=SolverSettings,
+        main=solver,
+        environ={"BERTH_ESTIMATES_EVERY_S": "0"},  # a copy of the process has a time of its own
+    ),
     ServiceSpec(
         name=AUDITOR,
         settings_type=AuditorSettings,

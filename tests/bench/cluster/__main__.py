@@ -1,8 +1,9 @@
 """The race: Berth and kube-scheduler on one real kube-apiserver and etcd, one after the other, under the same load.
 
     python tests/bench/cluster [--nodes 1000] [--pods 5000] [--rate 200] [--seconds 20] [--only berth]
-                               [--order kube-scheduler,berth] [--rounds 1] [--no-rush] [--first-start] [--kills]
-                               [--shape plain|spread|anti-affinity] [--preemptors 500] [--json FILE]
+                               [--order kube-scheduler,berth] [--rounds 1] [--no-rush] [--no-backlog] [--first-start]
+                               [--kills] [--spans] [--shape plain|spread|anti-affinity] [--preemptors 500]
+                               [--json FILE]
 
 The programs come from `$KUBEBUILDER_ASSETS`, or as `make e2e-assets` has built them. Prints tables with ratios and
 writes JSON; asserts nothing. What is measured and how is said in `course.py`.
@@ -40,6 +41,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", choices=CONTENDERS, help="one contender alone")
     parser.add_argument("--rounds", type=int, default=1, help="how often; the middle one is shown")
     parser.add_argument("--no-rush", action="store_true", help="leave the second course out")
+    parser.add_argument("--no-backlog", action="store_true", help="leave the first course out")
+    parser.add_argument("--spans", action="store_true", help="Berth's steady course by step; its reader costs CPU, too")
     parser.add_argument("--first-start", action="store_true", help="run the fourth course as well")
     parser.add_argument("--kills", action="store_true", help="run the fifth course as well")
     parser.add_argument("--shape", choices=fixtures.SHAPES, default=fixtures.PLAIN, help="what all pods carry")
@@ -72,6 +75,8 @@ async def race(options: argparse.Namespace) -> Race:
         kills=options.kills,
         shape=options.shape,
         preemptors=options.preemptors,
+        backlog=not options.no_backlog,
+        spans=options.spans,
     )
     found = Race(
         machine=machine(),

@@ -10,7 +10,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +33,8 @@ class Client:
         self._tls = tls
         self.sent: dict[str, float] = {}
         """When the creation of each object was sent, on the monotonic clock."""
+        self.answered: dict[str, float] = {}
+        """When it was answered."""
         self.bound: dict[str, float] = {}
         """When the observer saw each pod bound."""
 
@@ -64,6 +66,7 @@ class Client:
                     await asyncio.sleep(pause)
                 self.sent[item.name] = time.monotonic()
                 await self._post(item)
+                self.answered[item.name] = time.monotonic()
 
         await asyncio.gather(*(one_after_the_other() for _ in range(connections)))
         return taken
@@ -100,14 +103,19 @@ class Client:
     async def _observe(self) -> None:
         while True:
             with suppress(aiohttp.ClientError, OSError):
-                async with self._session.get(BOUND, headers={"Accept": _METADATA}) as response:
-                    rest = b""
-                    async for chunk in response.content.iter_any():
-                        now = time.monotonic()
-                        *lines, rest = (rest + chunk).split(b"\n")
-                        for line in lines:
-                            self._see(line, now)
+                async for line, now in self.lines(BOUND):
+                    self._see(line, now)
             await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def lines(self, path: str) -> AsyncIterator[tuple[bytes, float]]:
+        """The lines of one watch, cut to metadata, and when each came."""
+        async with self._session.get(path, headers={"Accept": _METADATA}) as response:
+            rest = b""
+            async for chunk in response.content.iter_any():
+                now = time.monotonic()
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line, now
 
     def _see(self, line: bytes, now: float) -> None:
         """The first name in a line is the object's own: it leads the metadata."""

@@ -37,6 +37,9 @@ class Contender(Protocol):
     def pids(self) -> dict[str, int]:
         """Its processes by name."""
 
+    def bus_url(self) -> str:
+        """Where its bus is; empty: it has none."""
+
     def killable(self) -> list[str]:
         """Processes that somebody starts again when they are killed."""
 
@@ -79,6 +82,9 @@ class KubeScheduler:
 
     def pids(self) -> dict[str, int]:
         return {self.name: self._process.pid} if self._process else {}
+
+    def bus_url(self) -> str:
+        return ""
 
     def killable(self) -> list[str]:
         return []
@@ -123,6 +129,9 @@ class Berth:
 
     def pids(self) -> dict[str, int]:
         return {name: process.pid for name, process in self._stack.processes.items()} if self._stack else {}
+
+    def bus_url(self) -> str:
+        return self._stack.nats_url if self._stack else ""
 
     def killable(self) -> list[str]:
         return list(self._stack.processes) if self._stack else []

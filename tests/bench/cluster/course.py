@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import calls
 import fixtures
+import spans
 import usage
 from client import Client
 from contenders import Contender
@@ -59,6 +60,8 @@ class RaceOptions(NamedTuple):
     kills: bool
     shape: str
     preemptors: int
+    backlog: bool = True
+    spans: bool = False
 
 
 class BrokenError(Exception):
@@ -70,13 +73,13 @@ async def on_warm(contender: Contender, options: RaceOptions) -> list[Course]:
     async with _field(options) as (server, client):
         try:
             contest = await _warm(server, client, contender, options)
-            courses = [await _backlog(contest, options)]
+            courses = [await _backlog(contest, options)] if options.backlog else []
             if options.rush:
                 rush = list(fixtures.pods("rush", options.pods, contender.scheduler, options.shape))
                 courses.append(await _run("rush", contest, rush, 0.0, options))
             if count := int(options.rate * options.seconds):
                 steady = list(fixtures.pods("steady", count, contender.scheduler, options.shape))
-                courses.append(await _run("steady", contest, steady, options.rate, options))
+                courses.append(await _steady(contest, steady, options))
             if options.kills and contender.killable():
                 doomed = list(fixtures.pods("kills", options.pods, contender.scheduler, options.shape))
                 courses.append(await _killed(contest, doomed, options))
@@ -132,6 +135,16 @@ async def _standing(client: Client) -> set[str]:
     """Pods that nobody has asked to leave."""
     pods = (await client.json("/api/v1/namespaces/race/pods"))["items"]
     return {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+
+async def _steady(contest: _Contest, items: list[fixtures.Item], options: RaceOptions) -> Course:
+    url = contest.contender.bus_url()
+    if not (options.spans and url):
+        return await _run("steady", contest, items, options.rate, options)
+    async with spans.watched(url, contest.client) as seen:
+        course = await _run("steady", contest, items, options.rate, options)
+    course.spans = seen.table()
+    return course
 
 
 async def _backlog(contest: _Contest, options: RaceOptions) -> Course:

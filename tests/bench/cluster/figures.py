@@ -28,6 +28,8 @@ class Course(msgspec.Struct, kw_only=True):
     start_cpu_s: float = 0.0
     """Seconds of CPU of the processes that came back, until the first bind; not in the figures for each pod."""
     killed: list[str] = []
+    spans: dict[str, list[float]] = {}
+    """p50 and p99 in ms of each step from the creation to the bind, where that was asked for."""
     victims: int = 0
     """Pods that had to leave."""
 

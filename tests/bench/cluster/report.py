@@ -35,6 +35,11 @@ def lines(race: Race) -> Iterator[str]:
                     bound = course.pods - course.unbound
                     yield f"  {contender}: killed {', '.join(course.killed)}; {bound} of {course.pods} pods bound"
             yield from _table(by_contender)
+            for contender, course in by_contender.items():
+                if course.spans:
+                    yield f"  {contender + ', by step, ms':<36}{'p50':>16}{'p99':>16}"
+                for step, (p50, p99) in course.spans.items():
+                    yield f"    {step:<34}{_cell(p50):>16}{_cell(p99):>16}"
 
 
 def _table(by_contender: dict[str, Course]) -> Iterator[str]:

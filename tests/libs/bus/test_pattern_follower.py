@@ -82,6 +82,21 @@ async def test_markers_that_expire_are_no_loss(bus: Bus, spawn) -> None:
     assert view.resets == 0
 
 
+async def test_what_was_read_last_goes_and_another_key_comes(bus: Bus, spawn, monkeypatch) -> None:
+    """Both between two questions."""
+    monkeypatch.setattr("berth.bus.beat.EVERY_S", 0.5)
+    await put(bus, "pod.n1.a", b"1")
+    view = View()
+    follower = bus.follow_by_asking(BUCKET, view, pattern=PATTERN)
+    task = spawn(follower.run())
+    await eventually(lambda: view.values == {"pod.n1.a": b"1"})
+    await delete(bus, "pod.n1.a")
+    await put(bus, "pod.n1.b", b"2")
+    await eventually(lambda: view.values == {"pod.n1.b": b"2"})
+    assert not task.done()
+    assert list(follower._shown) == ["pod.n1.b"]
+
+
 @pytest.mark.parametrize("others", [0, 9])
 async def test_a_lost_bucket_is_noticed_and_read_again(bus: Bus, spawn, others: int) -> None:
     for key in ("pod.n1.a", "pod.n1.b", "pod.n1.c"):

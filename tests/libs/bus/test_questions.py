@@ -34,6 +34,17 @@ async def test_every_instance_answers_a_question_to_all(bus: Bus, connect) -> No
     assert await bus.ask(question_subject("quota", "who"), b"") in answers
 
 
+async def test_whoever_is_not_meant_says_nothing(bus: Bus, connect) -> None:
+    for number in range(2):
+
+        async def only(question: bytes, number: int = number) -> bytes | None:
+            return b"me" if question == b"%d" % number else None
+
+        await (await connect(f"quota-{number}")).serve("quota", "1.0.0", {"only": only})
+    assert await bus.ask_all(question_subject("quota", "only"), b"1", wait_s=0.3) == [b"me"]
+    assert await bus.ask_all(question_subject("quota", "only"), b"2", wait_s=0.3) == []
+
+
 async def test_nobody_there_is_said_at_once(bus: Bus) -> None:
     with pytest.raises(NoAnswer, match="nobody listens"):
         await bus.ask(ECHO, b"", timeout_s=5)

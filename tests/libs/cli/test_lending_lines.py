@@ -20,7 +20,11 @@ OFFER = NodeOffer(
         BATCH_CPU: Offer(amount=31_500, terms=CPU_TERMS),
         BATCH_MEMORY: Offer(amount=120 * GI, terms={"capacity": 400 * GI, "margin": -280 * GI}),
     },
-    zones=[ZoneOffer(zone=0, amounts={BATCH_CPU: 15_000, BATCH_MEMORY: 60 * GI})],
+    zones=[ZoneOffer(zone=zone, amounts={BATCH_CPU: 15_000, BATCH_MEMORY: 60 * GI}) for zone in (0, 1)],
+    zones_written=[
+        ZoneOffer(zone=0, amounts={BATCH_CPU: 15_000, BATCH_MEMORY: 60 * GI}),
+        ZoneOffer(zone=1, amounts={BATCH_CPU: 16_000, BATCH_MEMORY: 60 * GI}),
+    ],
 )
 ANSWER = LendingAnswer(
     name="n",
@@ -58,6 +62,8 @@ def test_every_term_of_the_sum_is_shown():
         "    batch-memory  120Gi = 400Gi capacity - 280Gi margin",
         "                  the node shows 100Gi",
         "    zone 0        batch-cpu 15, batch-memory 60Gi",
+        "    zone 1        batch-cpu 15, batch-memory 60Gi",
+        "                  its topology shows batch-cpu 16, batch-memory 60Gi",
         "    by            careful for colocation",
         "    problem       metadata.labels[x]: is no number from 0 on",
         "",

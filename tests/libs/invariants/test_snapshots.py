@@ -41,7 +41,7 @@ def test_state_shows_what_the_cluster_shows() -> None:
 
 def test_two_snapshots_differ_in_what_they_differ_in() -> None:
     world = World.of(pods=[user("a")], reservations=[reservation()])
-    snapshot = snapshot_of_facts(Facts(world))
+    snapshot = snapshot_of_facts(Facts.of(world))
     assert differences(snapshot, snapshot) == []
     without = snapshot._replace(reservations={})
     (found,) = differences(snapshot, without)

@@ -155,6 +155,12 @@ def test_settings_name_their_problems(settings: dict[str, object], field: str) -
     assert KubeSettings(**settings).problems()[0].startswith(field)  # type: ignore[arg-type]
 
 
+def test_a_watch_rests_for_no_longer_than_what_it_brought_is_worth() -> None:
+    settings = KubeSettings(watch_pause_s=0.02)
+    assert [settings.rest_s(lines) for lines in (0, 1, 5, 1000)] == [0.0, 0.002, 0.01, 0.02]
+    assert KubeSettings().rest_s(1000) == 0.0
+
+
 def test_settings_do_not_show_the_token() -> None:
     assert "secret" not in repr(KubeSettings(url="http://x", token="secret"))
 

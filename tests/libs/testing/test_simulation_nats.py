@@ -132,7 +132,7 @@ def test_a_batch_of_a_process_that_is_killed_is_there_whole_or_not_at_all(scene:
         await bus.ledger().commit(batch("a", 10))
 
     process = scene.run("writer", main)
-    until(scene, lambda: f"KV_{LEDGER}" in scene.nats.streams)
+    assert scene.world.run_until(lambda: f"KV_{LEDGER}" in scene.nats.streams, 10, every_s=0.001)
     clients = scene.nats.connections(process)
     until_posted = lambda: any(len(client._up) == 10 for client in clients)  # noqa: E731
     assert scene.world.run_until(until_posted, 10, every_s=0.001)

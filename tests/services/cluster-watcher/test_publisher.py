@@ -10,11 +10,13 @@ import functools
 from collections.abc import Awaitable, Callable
 from unittest.mock import MagicMock
 
+import pytest
+
 from berth.bus.port import Entry
 from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.outbox import Began, Finished, Nothing, Outbox, Put, Reached
-from berth.cluster_watcher.publisher import Publisher
+from berth.cluster_watcher.publisher import Publisher, gather_s
 from berth.cluster_watcher.source import Source
 from berth.contracts.codec import decode, encode
 from berth.contracts.state import Synced
@@ -250,3 +252,16 @@ async def test_a_marker_that_somebody_else_has_just_written_is_not_written_over(
     await asyncio.sleep(0.3)
     assert bench.markers == []
     assert bench.source.is_doubtful
+
+
+@pytest.mark.parametrize(
+    ("took_s", "steps", "pause_s"),
+    [
+        pytest.param(0.01, 1, 0.002, id="alone"),
+        pytest.param(0.001, 512, 0.005, id="many, quickly written"),
+        pytest.param(0.03, 512, 0.06, id="many on a busy machine"),
+        pytest.param(3.0, 512, 0.2, id="never longer than that"),
+    ],
+)
+def test_what_comes_alone_holds_up_nobody(took_s: float, steps: int, pause_s: float) -> None:
+    assert gather_s(took_s, steps) == pytest.approx(pause_s)

@@ -33,6 +33,27 @@ async def test_the_newest_plan_of_a_wave_is_named_before_anything_begins(bench):
     assert bench.binds.began == ["a", "b", "c"], "once"
 
 
+async def test_a_wave_waits_for_no_bind_of_the_one_before(bench):
+    """The Lease names the next plan while those binds are under way."""
+    bench.plan("p1", "a")
+    await bench.turn(1)
+    bench.plan("p2", "b")
+    await bench.turn(1)
+    assert (bench.named, bench.binds.began) == ("p2", ["a", "b"])
+
+
+async def test_who_takes_over_begins_what_came_before_the_plan_in_the_lease(bench):
+    """Binds of earlier plans may be under way when the holder dies: the Lease says nothing of them."""
+    bench.plan("p1", "a")
+    await bench.turn(1)
+    bench.plan("p2", "b")
+    await bench.turn(1)
+    bench.wave_runner.check_again()
+    await bench.turn(2)
+    assert bench.raised == [1], "nothing was lost"
+    assert sorted(bench.binds.began[2:]) == ["a", "b"]
+
+
 async def test_a_nomination_is_carried_out_and_never_bound(bench):
     bench.plan("p1", "a", nominates=True)
     bench.plan("p2", "b")

@@ -22,6 +22,7 @@ from berth.contracts import buckets, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.metrics import NodeMetrics
+from berth.contracts.node_audit import TrailQuestion
 from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import CpuSuppress, NodeSLO
@@ -207,6 +208,11 @@ async def test_status_tells_how_the_target_came_about(nats_server, modern_machin
         assert answer.facts["suppress_target_milli"] == 5_200
         assert answer.facts["best_effort_next_quota_us"] == "unchanged"
         assert answer.facts["best_effort_policy"] == "off"
+        for verb, kind in (("status", StatusQuestion), ("trail", TrailQuestion)):
+            for name, count in ((NODE, 1), ("another", 0)):
+                asked = encode(kind(**{"node" if kind is StatusQuestion else "name": name}))
+                answers = await bus.ask_all(question_subject(SERVICE, verb), asked, wait_s=0.3)
+                assert len(answers) == count, (verb, name)
 
 
 def rule(**told) -> bytes:

@@ -38,9 +38,8 @@ async def test_writes_and_what_is_given_back_are_answered_to_who_asks_about_this
         executor.put("absent/knob", "10")
     executor.undo()
     answer = answering("n", executor.trail, lambda: 7.0)
-    found = decode(await answer(encode(TrailQuestion(name="n"))), TrailAnswer)
+    found = decode(await answer(encode(TrailQuestion(name="n"))) or b"", TrailAnswer)
     assert [(each.path, each.text, each.undone, each.times) for each in found.entries] == [
         ("group/knob", "max", True, 2)
     ]
-    other = decode(await answer(encode(TrailQuestion(name="other"))), TrailAnswer)
-    assert other == TrailAnswer(node="n", at=7.0)
+    assert await answer(encode(TrailQuestion(name="other"))) is None

@@ -16,8 +16,9 @@ from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.event import PlacementUnschedulable
+from berth.contracts.kube import Taint
 from berth.contracts.ledger import Decision
-from berth.contracts.state import PodTemplate, Reservation, Taint
+from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.growths import Growths
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.growing import AT_ONCE

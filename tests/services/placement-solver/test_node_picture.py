@@ -13,10 +13,10 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.grants import device, function
 from berth.contracts.inventory import CardPartition, DeviceSlot
-from berth.contracts.kube import LabelSelector, ReservationOwner
+from berth.contracts.kube import LabelSelector, ReservationOwner, Taint
 from berth.contracts.question import Holding, NodeAnswer
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import Device, DeviceFunction, NodeResourceTopology, Reservation, Taint
+from berth.contracts.state import Device, DeviceFunction, NodeResourceTopology, Reservation
 from berth.contracts.topology import CoreCpus, NodeTopology, PinnedPod, ZoneCapacity
 from berth.placement_solver.node_picture import PODS_MAX, picture
 from berth.testing.builders import allocated, gpu_grant, gpu_slots, pod

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.services.worlds.solver.bench import SolverBench
 
 from berth.placement_solver.core.prices.keeping import ASKED_FROM
+from berth.placement_solver.core.prices.problem import Duals
 from berth.placement_solver.optimiser import Answer, Optimiser
 from berth.placement_solver.pricing import Pricing
 from berth.testing.builders import gpu_slots, pod
@@ -16,8 +18,9 @@ from berth.testing.builders import gpu_slots, pod
 class Told:
     """A `JointSolver` that says what it is told."""
 
-    def __init__(self, answer: Answer | None) -> None:
+    def __init__(self, answer: Answer | None, trouble: str = "") -> None:
         self.answer = answer
+        self.trouble = trouble
         self.asked: list[Any] = []
 
     def warm_up(self) -> None:
@@ -44,7 +47,7 @@ def run(solving: Any) -> Any:
         run.cluster.solver.costs.of(cls)
         for _ in range(ASKED_FROM):
             run.cluster.prices.workload.came(cls)
-    run.cluster.prices.look()
+    run.cluster.prices.look(1)
     return run
 
 
@@ -57,7 +60,7 @@ async def answered(pricing: Pricing) -> None:
 
 async def test_the_child_says_what_shares_are_worth(run: Any) -> None:
     optimiser = Optimiser()
-    pricing = Pricing(run.cluster.prices, optimiser, lambda: None)
+    pricing = Pricing(run.cluster.prices, optimiser, lambda: None, lambda: 7)
     try:
         optimiser.warm_up()
         async with asyncio.timeout(60):
@@ -72,14 +75,39 @@ async def test_the_child_says_what_shares_are_worth(run: Any) -> None:
     assert shares == {33: pytest.approx(1 / 3, abs=1e-4), 80: pytest.approx(1.0, abs=1e-4)}
 
 
-@pytest.mark.parametrize("answer", [None, Answer(None, shares=[float("nan")] * 100)])
-async def test_without_a_usable_answer_the_prices_at_hand_stay(run: Any, answer: Answer | None) -> None:
-    before, solver = run.cluster.solver.costs.basis, Told(answer)
-    pricing = Pricing(run.cluster.prices, solver, lambda: None)
+@pytest.mark.parametrize(
+    ("answer", "trouble", "name"),
+    [
+        (None, "late", "late"),
+        (None, "not ready", "not ready"),
+        (None, "", "failed"),
+        (Answer(None), "", "failed"),
+        (Answer(None, duals=Duals([float("nan")] * 100, [0.0], [0.0], [], [0.0] * 2)), "", "nan"),
+    ],
+)
+async def test_without_a_usable_answer_the_prices_at_hand_stay(
+    run: Any, answer: Answer | None, trouble: str, name: str
+) -> None:
+    before, solver = run.cluster.solver.costs.basis, Told(answer, trouble)
+    version = run.cluster.prices.version
+    pricing = Pricing(run.cluster.prices, solver, lambda: None, lambda: 7)
     pricing.look()
     assert pricing.is_busy
+    assert run.cluster.prices.last.name == "asked"
     await answered(pricing)
     assert not pricing.is_busy
     assert len(solver.asked) == 1
     assert run.cluster.solver.costs.basis is before
-    assert (run.cluster.prices.problem is not None) == (answer is not None)
+    assert run.cluster.prices.version == version
+    assert run.cluster.prices.last.name == name
+    assert run.cluster.prices.last.message
+
+
+async def test_a_decision_names_the_prices_that_it_was_made_by(run: Any) -> None:
+    bench = SolverBench(run)
+    run.cluster.prices.look(5)
+    run.pod(pod("c").share(33).requests(cpu=100))
+    await bench.rounds.round()
+    decision = run.cluster.book.open_decision(("default", "c"))
+    assert run.cluster.prices.version > 0
+    assert decision.prices == run.cluster.prices.version

@@ -121,6 +121,7 @@ async def test_one_bad_unit_costs_only_itself(bench: SolverBench, monkeypatch: p
     await bench.rounds.round()
     assert set(bench.placed()) == {"a", "c"}
     assert bench.run.cluster.nodes.free[0, 0] == 2000
+    await bench.rounds.explain()
     assert "rejected by the verifier: wrong" in bench.commands.refusals()["bad"]
 
 

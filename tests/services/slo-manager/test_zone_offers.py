@@ -152,6 +152,15 @@ def test_after_a_loss_of_the_bus_what_the_topology_shows_counts(bench: Bench) ->
     assert written(bench) == [27_000, 27_000]
 
 
+def test_a_restart_writes_nothing_that_is_unchanged(bench: Bench) -> None:
+    settled(bench, system=7_000)
+    shows(bench, 26_500, 26_500)
+    before = bench.offer()
+    bench.begin()
+    settled(bench, system=7_000)
+    assert (bench.offer().zones_written, bench.offer().zones_written_at) == ([*before.zones], before.zones_written_at)
+
+
 def test_a_zone_that_is_new_or_gone_is_a_large_change(bench: Bench) -> None:
     settled(bench, system=7_000)
     shows(bench, zones=1)

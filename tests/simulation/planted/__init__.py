@@ -28,6 +28,7 @@ from tests.simulation.planted import in_lending as lending
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pressure as pressure
+from tests.simulation.planted import in_prices as prices
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -83,6 +84,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, run_profiles.SHRUNK_GANGS),
     "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, run_profiles.LOSSES),
     "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, run_profiles.LOSSES_LATER),
+    "R10 older": Bug(
+        "plans before the one in the Lease are taken for carried out",
+        writer.older_taken_for_done,
+        run_profiles.WRITERS_KILLED,
+    ),
     "R11": Bug("no last check before a bind", writer.no_last_check, run_profiles.STRANGERS),
     "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, run_profiles.HALVES_AND_LOSS),
     "R13": Bug(
@@ -247,6 +253,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "a NodeManager that is not listed yet has nothing", in_yarn.unlisted_has_nothing, run_profiles.YARN_AWAY
     ),
     "offers ignored": Bug("nodes lend what they show, whatever is offered", lending.by_status_alone, run_profiles.LENT),
+    "zone offers ignored": Bug(
+        "NUMA nodes lend what they show, whatever is offered there", lending.zones_by_topology_alone, run_profiles.ZONED
+    ),
     "old reports": Bug("a report of what a node uses counts for ever", lending.old_as_new, run_profiles.SILENT),
     "clocks of nodes": Bug(
         "a report is as old as its node's clock says", lending.by_clocks_of_nodes, run_profiles.SILENT
@@ -330,6 +339,15 @@ PLANTED: Final[dict[str, Bug]] = {
     "E9": Bug("half a gang is made to leave", evictions.half_a_gang_leaves, run_profiles.GANG_EVICTIONS),
     "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
     "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
+    "absurd prices": Bug(
+        "prices hold that make no sense, as the price maker says them", prices.absurd_are_taken, run_profiles.PRICED
+    ),
+    "prices lost": Bug(
+        "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
+    ),
+    "prices named anew": Bug(
+        "a version of prices is given out again", prices.versions_are_reused, run_profiles.PRICED_AND_KILLED
+    ),
     "told at once": Bug(
         "the status of a Reservation is written whenever it is another one",
         in_reservations.told_at_once,

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from berth.bus.port import Entry
 from berth.placement_solver.core.lending import Lending
 from berth.placement_solver.core.verify import verifier
+from berth.placement_solver.core.verify.laws import offers
 from berth.rules.load_aware.metric import Metric
 from berth.slo_manager.core.offers import deciding
 from berth.slo_manager.views.reports import ObjectReports
@@ -20,6 +21,14 @@ def by_status_alone() -> Planted:
     stack = ExitStack()
     stack.enter_context(patch.object(Lending, "_lowered", lambda self, node: node))
     stack.enter_context(patch.object(verifier, "lent_problems", lambda *_: iter(())))
+    return stack
+
+
+def zones_by_topology_alone() -> Planted:
+    """What its topology shows of a NUMA node is lent, whatever is offered there."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(Lending, "topology", lambda self, name: self.topologies.get(name)))
+    stack.enter_context(patch.object(offers, "_of_zones", lambda *_: iter(())))
     return stack
 
 

@@ -226,6 +226,20 @@ def nothing_recorded() -> Planted:
     )
 
 
+def older_taken_for_done() -> Planted:
+    """Who takes the Lease over takes plans before the one that it names for carried out."""
+    real = WaveRunner.check_again
+
+    def check_again(self: WaveRunner) -> None:
+        real(self)
+        plans, record = self._cluster.book.ledger.plans, self._lease.record
+        newest = plans.get(record.plan) if record is not None else None
+        if newest is not None:
+            self._fresh = {plan for plan in self._fresh if plans[plan].sequence > newest.sequence}
+
+    return patch.object(WaveRunner, "check_again", check_again)
+
+
 def follower_read_trusted() -> Planted:
     """The leader is asked in vain: another replica answers, which still holds what the leader has lost."""
     kept: dict[str, Stored] = {}

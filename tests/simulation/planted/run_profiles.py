@@ -28,6 +28,7 @@ from tests.simulation import (
     silent,
     volumes,
     webhooks,
+    zoned,
 )
 from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
@@ -135,6 +136,8 @@ LENT: Final = replace(
     SHORT, cluster=lending.cluster, actions=lending.crowd, replicas=with_slo_manager, faults=every(9.0, trouble.nothing)
 )
 """Batch pods on nodes of which the use goes up and down."""
+ZONED: Final = replace(LENT, cluster=zoned.cluster, actions=zoned.crowd)
+"""The same of NUMA nodes."""
 SILENT: Final = replace(
     LENT, cluster=silent.cluster, actions=silent.crowd, end_s=170.0, whole_s=180.0, size=Size(nodes=3, singles=140)
 )
@@ -245,6 +248,7 @@ SUCCESSORS_LATE: Final = replace(
 HALVES: Final = replace(SHORT, size=Size(nodes=2, singles=110), replicas=two_solvers, faults=every(4.0, trouble.halves))
 BINDS_AND_LOSS: Final = replace(SHORT, faults=every(12.0, trouble.slow_binds_and_loss))
 LOST_BINDS: Final = replace(SHORT, faults=every(8.0, trouble.lost_binds))
+WRITERS_KILLED: Final = replace(SHORT, faults=every(8.0, trouble.binds_lost_and_writer_killed))
 BARRED: Final = replace(SHORT, size=Size(nodes=4, singles=60, gangs=6), faults=every(8.0, trouble.barred))
 FULL: Final = replace(SHORT, size=Size(nodes=4, singles=80, gangs=4), faults=every(14.0, trouble.full))
 TURNED_AWAY: Final = replace(SHORT, faults=every(8.0, trouble.turned_away))
@@ -322,6 +326,18 @@ QUOTAS_LOST: Final = replace(
     size=Size(nodes=6, singles=330),
     replicas=one_each,
     faults=every(18.0, trouble.emptied_without_quotas),
+)
+PRICED: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=150),
+    replicas=two_solvers,
+    faults=every(5.0, trouble.prices_lost, trouble.prices_late, trouble.nothing),
+    environ={SOLVER: {"BERTH_PRICES_FROM": "8"}},
+    constants={"tests.simulation.optimiser.NONSENSE": 0.4},
+)
+"""The price maker is slow, killed, and lies; its tables are lost, late and full."""
+PRICED_AND_KILLED: Final = replace(
+    PRICED, faults=every(6.0, trouble.prices_lost, trouble.prices_late, trouble.killed(SOLVER))
 )
 STATE_REMADE: Final = replace(SHORT, faults=every(5.0, trouble.state_remade))
 LED_ANEW: Final = replace(SHORT, faults=every(8.0, trouble.led_anew))

@@ -151,6 +151,19 @@ def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bucket remade", "berth_state")]
 
 
+def prices_lost(rng: random.Random, at_s: float) -> list[Fault]:
+    """PRICE is lost, made again, or loses its newest writes."""
+    kind = rng.choice(("bucket lost", "bucket remade", "tail lost", "led anew"))
+    return [Fault(at_s, kind, "berth_price", rng.choice((1, 3)) if kind in ("tail lost", "led anew") else 0.0)]
+
+
+def prices_late(rng: random.Random, at_s: float) -> list[Fault]:
+    """PRICE takes nothing for a while, or is read late."""
+    if rng.random() < 0.5:
+        return [Fault(at_s, "bucket full", "berth_price", for_s=rng.uniform(2.0, 9.0))]
+    return [Fault(at_s, "late view", f"{SOLVER}:berth_price", 3.0, rng.uniform(1.0, 6.0))]
+
+
 def ledger_remade(rng: random.Random, at_s: float) -> list[Fault]:
     """LEDGER is deleted and made again while everybody goes on."""
     return [Fault(at_s, "bucket remade", "berth_ledger")]
@@ -186,6 +199,12 @@ def slow_binds_and_loss(rng: random.Random, at_s: float) -> list[Fault]:
 def lost_binds(rng: random.Random, at_s: float) -> list[Fault]:
     """Binds without an answer."""
     return [Fault(at_s, "binds lost", amount=0.6, for_s=4.0)]
+
+
+def binds_lost_and_writer_killed(rng: random.Random, at_s: float) -> list[Fault]:
+    """cluster-writer dies while binds of several plans have no answer yet."""
+    died_s = at_s + rng.uniform(1.0, 3.5)
+    return [*lost_binds(rng, at_s), Fault(died_s, "kill", "cluster-writer", rng.choice((0, 3, 30)))]
 
 
 def full(rng: random.Random, at_s: float) -> list[Fault]:

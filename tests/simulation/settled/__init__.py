@@ -54,7 +54,7 @@ def _not_over(harness: Harness, counts: Counts) -> Iterator[str]:
 
 
 def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:
-    facts = Facts(harness.observer.world())
+    facts = Facts.of(harness.observer.world())
     yield from shown.state(harness, facts, counts)
     yield from devices.inventory(harness, counts)
     yield from devices.sums(harness, counts)

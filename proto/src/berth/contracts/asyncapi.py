@@ -42,6 +42,7 @@ _PARAMETERS = {
     "phase": "The phase, in lower case.",
     "plan": "Identifier of a plan.",
     "pod": "Name of a pod, escaped.",
+    "solver": "Name of an instance of placement-solver, escaped.",
     "service": "Name of a service, such as placement-solver.",
     "tree": "Name of a quota tree; `=` is the one without a name.",
 }

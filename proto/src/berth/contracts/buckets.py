@@ -8,6 +8,7 @@ QUOTA = "berth_quota"
 RESERVATION = "berth_reservation"
 SLO = "berth_slo"
 METRICS = "berth_metrics"
+PRICE = "berth_price"
 LEASE = "berth_lease"
 LEDGER = "berth_ledger"
 

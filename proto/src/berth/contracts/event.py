@@ -65,7 +65,12 @@ class PlacementFailed(Message, frozen=True, kw_only=True, tag="placement.failed.
 
 
 class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.unschedulable.v1"):
-    """A pod, or a Reservation (with an empty namespace), cannot be placed now: every reason, with its repair."""
+    """A pod, or a Reservation (with an empty namespace), cannot be placed now: every reason, with its repair.
+
+    `forbidden_by` is the smallest set of constraints that forbid it together, each as its name and what of it
+    (`NodeResourcesFit cpu`); empty where it was not worked out. `repair` is the cheapest change with which it was
+    found to be placed, empty where none was found. `why.answer.v1` has more of both.
+    """
 
     namespace: str
     name: str
@@ -73,6 +78,8 @@ class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.
     message: str
     reasons: list[Reason] = []
     gang: str = ""
+    forbidden_by: list[str] = []
+    repair: str = ""
 
 
 class PlacementNominated(Message, frozen=True, kw_only=True, tag="placement.nominated.v1"):

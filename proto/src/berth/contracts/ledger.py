@@ -144,6 +144,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     it counted by, where it asks for batch or mid resources; 0: it does not, or nobody offers.
     `grows` is the plan under which its Reservation is placed already, on the same node: it is to hold these amounts
     instead of what it holds. Empty: it is not placed yet.
+    `prices` is the version of the table (PRICE) by which its solver chose the node; 0: by constants.
     `quota` is `tree/group` of the charged group, `surcharge` what it is charged beyond the request, `reservation` the
     name of the one it draws on. `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address.
     `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the
@@ -183,6 +184,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     surcharge: dict[str, Integer] = {}
     offer: Integer = 0
     grows: str = ""
+    prices: Integer = 0
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

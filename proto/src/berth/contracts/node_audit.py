@@ -67,8 +67,8 @@ class TrailEntry(Part, frozen=True, kw_only=True):
 
 
 class TrailAnswer(Message, frozen=True, kw_only=True, tag="trail.answer.v1"):
-    """The answer of one agent, with the time `at` by its clock. `entries` are the newest first; those of another node
-    than the one that was asked about have none."""
+    """The answer of the agent of the node that was asked about, with the time `at` by its clock. `entries` are the
+    newest first."""
 
     node: str
     at: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Part, Problem, Reason
+from berth.contracts.explanation import Explanation
 from berth.contracts.ledger import DeviceGrant, Grant
 
 
@@ -28,6 +29,10 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     Of another `kind` than a pod, `outcome` is `known` or `unknown`, or for a gang as for a pod. `facts` are texts for
     people by what they are about, `pods` those concerned with what they are to it: the members of a gang, the holders
     of a node or of a Reservation, those that wait for a quota; at most 100 of them.
+
+    `explanation` is of what was refused, as the cluster was when it was refused last. `waiting_since_ms` is since when
+    it waits, unix time in milliseconds, 0 where it does not; `before` is how many of those who wait would be tried
+    before it.
     """
 
     namespace: str
@@ -48,6 +53,9 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     facts: dict[str, str] = {}
     pods: dict[str, str] = {}
     grants: list[Grant] = []
+    explanation: Explanation | None = None
+    waiting_since_ms: Integer = 0
+    before: Integer = 0
 
 
 class NodeQuestion(Message, frozen=True, kw_only=True, tag="node.question.v1"):
@@ -169,7 +177,9 @@ class NodeAnswer(Message, frozen=True, kw_only=True, tag="node.answer.v1"):
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):
-    """How is this service?"""
+    """How is this service? `node`: only the agent of this node is asked; empty: every instance."""
+
+    node: str = ""
 
 
 class StatusAnswer(Message, frozen=True, kw_only=True, tag="status.answer.v1"):

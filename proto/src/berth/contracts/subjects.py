@@ -67,7 +67,7 @@ def parts(text: str) -> tuple[str, ...]:
     return tuple(map(unescape, text.split(".")))
 
 
-# --- STATE, INVENTORY, QUOTA, RESERVATION, SLO, METRICS --------------------------------------------------------------
+# --- STATE, INVENTORY, QUOTA, RESERVATION, SLO, METRICS, PRICE -------------------------------------------------------
 
 
 def pod_key(namespace: str, name: str) -> str:
@@ -103,6 +103,11 @@ def quota_key(tree: str, group: str) -> str:
 def charge_key(class_id: str) -> str:
     """QUOTA: what hooks say of a class of pods."""
     return f"charge.{class_id}"
+
+
+def prices_key(solver: str) -> str:
+    """PRICE: the table of a solver."""
+    return f"prices.{escape(solver)}"
 
 
 # --- LEDGER ----------------------------------------------------------------------------------------------------------

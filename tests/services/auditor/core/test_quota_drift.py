@@ -13,6 +13,7 @@ from berth.auditor.core.quota_drift import drifted
 from berth.contracts import names
 from berth.contracts.quota import QuotaRules
 from berth.invariants import World
+from berth.invariants.facts import Facts
 
 
 def quota(story: Story, name: str, used: dict[str, str] | None, parent: str = "", **most: str) -> None:
@@ -34,7 +35,7 @@ def world(story: Story) -> World:
 
 
 def found(first: World, second: World | None = None) -> list[str]:
-    return [finding.text for finding in drifted(first, second or first)]
+    return [finding.text for finding in drifted(Facts.of(first), Facts.of(second or first))]
 
 
 @pytest.fixture

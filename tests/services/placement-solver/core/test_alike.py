@@ -49,8 +49,13 @@ def test_members_of_a_gang_are_compiled_as_each_by_itself(solving: type[Any], da
     run.pods(data.draw(members()))
     (unit,), _ = run.cluster.batch(200)
     assert len(unit.candidates) == MEMBERS
+    solver = run.cluster.solver
     for candidate in unit.candidates:
         assert run.cluster.candidates([candidate.name]) == [candidate]
+        claim = solver._make_claim(candidate, 0, (), "plan")  # after the claim of the one before
+        solver._made = None
+        assert solver._make_claim(candidate, 0, (), "plan") == claim
+    assert solver._make_claim(unit.candidates[-1], 0, (), "another").plan == "another"
 
 
 def test_the_verifier_looks_at_each_pod_that_differs_from_the_one_before_it(solving: type[Any]) -> None:
@@ -73,6 +78,31 @@ def test_the_verifier_looks_at_each_pod_that_differs_from_the_one_before_it(solv
         problems = run.verifier.check(claims)
         assert [text.partition(":")[0] for text in problems] == ["/".join(wrong.name)]
         assert "taint" in problems[0]
+
+
+def test_the_verifier_looks_at_each_claim_that_differs_from_the_one_before_it(solving: type[Any]) -> None:
+    run = solving()
+    for name in ("n0", "n1"):
+        run.node(name)
+    run.pods([pod(name).requests(cpu=1000) for name in "abc"])
+    solution, trial = run.solve()
+    trial.undo()
+    a, b, c = sorted((each.claim._replace(node="n0") for each in solution.placements), key=lambda claim: claim.name)
+    assert run.verifier.check([a, b, c]) == []
+    for wrong, text in (
+        (b._replace(amounts={names.CPU: 500}), "amounts"),
+        (b._replace(ports=("0.0.0.0/TCP/80",)), "host ports"),
+        (b._replace(attempt=b.attempt + 1), "attempt"),
+        (b._replace(plan=""), "no plan"),
+    ):
+        for claims in ([a, wrong, c], [wrong, a, c]):
+            problems = run.verifier.check(claims)
+            assert [each.partition(":")[0] for each in problems] == ["default/b"], text
+            assert text in problems[0]
+    run.node("n1", taints=[Taint(key="dedicated", value="", effect="NoSchedule")])
+    (problem,) = run.verifier.check([a, b._replace(node="n1"), c])
+    assert problem.startswith("default/b")
+    assert "taint" in problem
 
 
 def test_what_nodes_impose_on_every_pod_ends_with_the_last_of_them(solving: type[Any]) -> None:

@@ -1,7 +1,9 @@
-"""Following keys of a pattern by asking (`asking`): at each beat the leader is asked what is behind what was read.
+"""Following keys of a pattern by asking (`asking`): at each beat the leader is asked for the newest message of them.
 
-That is one question, however many keys there are. Whether the stream still is the one that was read is asked now and
-then, and with each new connection: what was read last has to be there, or something newer of its key.
+That is one question, however many keys there are, and as cheap for the server as one by name. Where it is newer than
+what was read last, what lies between is read one by one. Where it is not what was read last, the stream is another one,
+or has lost its tail; since another stream may be longer already, keys are read by name as well, now and then one, and
+the one that was read last when there are news.
 """
 
 from __future__ import annotations
@@ -30,53 +32,66 @@ class PatternFollower(AskingFollower):
 
     async def has_all(self) -> bool:
         """See `berth.bus.port.FollowerPort`. Raises BusError."""
-        found = {key: stored for key, stored in await self._news(0) if not stored.deleted}
+        newest = await self._newest()
+        found = {key: stored for key, stored in await self._between(0, newest) if not stored.deleted}
         return found == {key: stored for key, stored in self._shown.items() if not stored.deleted}
 
     async def _read(self) -> None:
-        if self._beats % CHECK_BEATS == 0 and not await self._is_same():
+        newest = await self._newest()
+        if not await self._is_same(newest):
             self._reset()
         self._beats += 1
-        news = await self._news(self.sequence)
+        news = await self._between(self.sequence, newest)
         before, self._last = self._last, news[-1][0] if news else self._last
         self._show(news)
-        for key in (before, *(key for key, _ in news)):
+        for key in dict.fromkeys((before, *(key for key, _ in news))):
             # Of keys that are deleted only the last one that was read says anything.
             if key and key != self._last and self._shown[key].deleted:
                 del self._shown[key]
 
-    async def _news(self, sequence: int) -> list[tuple[str, Stored]]:
-        """What there is behind a sequence, in order. Raises BusError."""
+    async def _newest(self) -> tuple[str, Stored] | None:
+        """The key that was written last, with what it holds."""
+        return self._named(await jetstream.find(self._link, f"KV_{self.bucket}", {"last_by_subj": self._pattern}))
+
+    async def _between(self, sequence: int, newest: tuple[str, Stored] | None) -> list[tuple[str, Stored]]:
+        """What there is behind a sequence, up to the newest, in order. Raises BusError."""
         found: list[tuple[str, Stored]] = []
-        while True:
+        while newest is not None and sequence < newest[1].sequence:
             query: dict[str, object] = {"seq": sequence + 1, "next_by_subj": self._pattern}
-            raw = await jetstream.find(self._link, f"KV_{self.bucket}", query)
-            if raw is None:
-                return found
-            sequence = raw.seq
-            found.append((raw.subject.removeprefix(self._prefix), jetstream.stored(raw)))
+            one = self._named(await jetstream.find(self._link, f"KV_{self.bucket}", query))
+            if one is None:
+                break
+            sequence = one[1].sequence
+            found.append(one)
+        return found
 
-    async def _is_same(self) -> bool:
-        """Whether the stream holds what was read last, and another key in its turn, or what is to be read of them yet.
-        Raises BusError."""
-        if not self._last:
-            return True
-        in_turn = list(self._shown)[self._beats // CHECK_BEATS % len(self._shown)]
-        for key in {self._last: None, in_turn: None}:
-            shown = self._shown[key]
-            stored = await jetstream.newest(self._link, self.bucket, key)
-            if stored is None and shown.deleted:
-                self._marker_expired(key)
-            elif stored is None or not (stored == shown or stored.sequence > self.sequence):
+    def _named(self, raw: jetstream.RawMessage | None) -> tuple[str, Stored] | None:
+        return None if raw is None else (raw.subject.removeprefix(self._prefix), jetstream.stored(raw))
+
+    async def _is_same(self, newest: tuple[str, Stored] | None) -> bool:
+        """Whether the stream is the one that was read, as far as this can be seen. Raises BusError."""
+        is_newer = newest is not None and newest[1].sequence > self.sequence
+        while not is_newer and self._last and newest != (self._last, self._shown[self._last]):
+            if not self._shown[self._last].deleted:
                 return False
-        return True
-
-    def _marker_expired(self, key: str) -> None:
-        """What was read before it says the same. Where that is nothing, there is nothing that would be read twice."""
-        del self._shown[key]
-        self._last = max(self._shown, key=lambda key: self._shown[key].sequence, default="")
+            # The marker has expired: what was read before it is the newest.
+            del self._shown[self._last]
+            self._last = max(self._shown, key=lambda key: self._shown[key].sequence, default="")
         if not self._last:
+            # Nothing is known that could be read twice.
             self.sequence = 0
+            return True
+        asked = {self._last: None} if is_newer else {}
+        if self._beats % CHECK_BEATS == 0:
+            asked[list(self._shown)[self._beats // CHECK_BEATS % len(self._shown)]] = None
+        return all([await self._holds(key) for key in asked])
+
+    async def _holds(self, key: str) -> bool:
+        """Whether a key has what was read of it, or what is to be read yet."""
+        stored = await jetstream.newest(self._link, self.bucket, key)
+        if stored is None:
+            return self._shown[key].deleted
+        return stored == self._shown[key] or stored.sequence > self.sequence
 
     def _disconnected(self) -> None:
         super()._disconnected()

@@ -248,8 +248,8 @@ again.
 
 `RetryLater` says that the message is not at fault: it is tried again, and the log has a line instead of a traceback.
 """
-Endpoint = Callable[[bytes], Awaitable[bytes]]
-"""Answers one question."""
+Endpoint = Callable[[bytes], Awaitable[bytes | None]]
+"""Answers one question; None: others are meant, and nothing is said."""
 
 
 class ConsumerPort(Protocol):

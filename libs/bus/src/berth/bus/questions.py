@@ -86,8 +86,11 @@ class Service:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 answer = await self._endpoints[verb](request.data)
-            with contextlib.suppress(NatsError, OSError, ValueError):
-                await request.respond(answer)
+            if answer is None:
+                outcome = "left to others"
+            else:
+                with contextlib.suppress(NatsError, OSError, ValueError):
+                    await request.respond(answer)
         except (InvalidMessage, ValueError) as error:
             outcome = "bad question"
             await _refuse(request, "400", str(error))

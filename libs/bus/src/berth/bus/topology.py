@@ -30,12 +30,14 @@ DEAD_SUBJECTS = f"{PREFIX}.dead.>"
 
 
 class Bucket(NamedTuple):
-    """A key-value bucket. `rebuildable`: its content can be made again from Kubernetes or by its owner."""
+    """A key-value bucket. `rebuildable`: its content can be made again from Kubernetes or by its owner. `max_age_s`: a
+    key that nobody writes for so long is gone; 0: none goes."""
 
     name: str
     bytes_max: int
     rebuildable: bool = True
     atomic: bool = False
+    max_age_s: int = 0
 
     @property
     def stream(self) -> str:
@@ -50,6 +52,7 @@ class Bucket(NamedTuple):
             "allow_rollup_hdrs": False,  # a roll-up header removes every other key: who may write one could
             "deny_delete": True,
             "allow_msg_ttl": True,
+            "max_age": self.max_age_s * NANO,
         }
         if self.atomic:
             config["allow_atomic"] = True
@@ -108,6 +111,7 @@ TOPOLOGY: tuple[Bucket | Stream, ...] = (
     Bucket(buckets.RESERVATION, 128 * MIB),
     Bucket(buckets.SLO, 256 * MIB),
     Bucket(buckets.METRICS, 512 * MIB),
+    Bucket(buckets.PRICE, 16 * MIB, max_age_s=7 * DAY_S),
     Bucket(buckets.LEASE, 16 * MIB, rebuildable=False),
     Bucket(buckets.LEDGER, 1024 * MIB, rebuildable=False, atomic=True),
     Stream(buckets.COMMANDS, COMMAND_SUBJECTS, 512 * MIB, retention="workqueue", discard="new"),

@@ -284,6 +284,17 @@ def quota(name: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> in
 
 
 @app.command
+def prices(*, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """What GPUs are worth by what arrives, to each solver, since when; what one more of what is short would admit.
+
+    Exit code 1 where the last answer of a price maker made no sense, so that the prices before it hold.
+    """
+    from berth.cli.commands.prices import prices as command
+
+    return run(command(bus=bus.given(), as_json=json))
+
+
+@app.command
 def profile(
     *,
     file: Files = (),

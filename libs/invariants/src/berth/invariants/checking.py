@@ -56,7 +56,7 @@ def not_judged(name: str, world: World) -> str:
 
 def check(world: World) -> Report:
     """Check every invariant. Never raises for anything that the world contains."""
-    facts = Facts(world)
+    facts = Facts.of(world)
     return Report(
         [
             result_of(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -25,6 +26,8 @@ from berth.rules.records.registry import QUOTA
 from berth.rules.records.resource_status import ResourceStatus
 from berth.rules.reservation_take_over import TAKE_OVER
 
+STEP: Final = 500
+"""So many pods are joined in one step."""
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 """Resources that are given out device by device."""
@@ -187,18 +190,29 @@ class Facts:
     """Uids of Reservations, and of the pods that their decisions take over."""
     _picked: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Join."""
+    @classmethod
+    def of(cls, world: World) -> Self:
+        """All of it at once."""
+        found = cls(world)
+        for _ in found.join():
+            pass
+        return found
+
+    def join(self) -> Iterator[None]:
+        """Join, in steps of some milliseconds each, for whoever does something else in between."""
         self._picked = _picked_by_kubelet(self.world.devices)
         for pod in self.world.pods:
             seen = Seen(pod, pod.spec.scheduler_name in self.world.schedulers)
             self.pods[seen.key] = seen
-        self.holders = [*self._bound(), *self._decided()]
+        yield
+        for holder in chain(self._bound(), self._decided()):
+            self.holders.append(holder)
+            self.on_node.setdefault(holder.node, []).append(holder)
+            if not len(self.holders) % STEP:
+                yield
         for held in self.world.ledger.decisions.values():
             taken = (step.pod_uid for step in held.decision.before if step.action == TAKE_OVER)
             self.taken_over.update((held.decision.uid, uid) for uid in taken)
-        for holder in self.holders:
-            self.on_node.setdefault(holder.node, []).append(holder)
 
     def is_current(self, decision: Decision) -> bool:
         """Its pod lives unbound, uid and attempt are still the same, and its plan was not given up."""

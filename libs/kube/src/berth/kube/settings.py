@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+WATCH_PAUSE_PER_LINE_S = 0.002
+
 
 class KubeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the API server is, who we are, and how much we take of it.
@@ -32,12 +34,20 @@ class KubeSettings(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes_max: int = 32 << 20
     """Longest line of a watch."""
     watch_pause_s: float = 0.0
-    """How long a watch is left alone after each read: a burst then costs one turn instead of one per event."""
+    """How long a watch is left alone at most after a read: a burst then costs one turn instead of one per event."""
     user_agent: str = "berth"
 
     def __repr__(self) -> str:
         """Without the token: settings end up in logs."""
         return f"KubeSettings(url={self.url!r}, kubeconfig={self.kubeconfig!r}, context={self.context!r})"
+
+    def rest_s(self, lines: int) -> float:
+        """How long a watch is left alone after a read that brought so many lines.
+
+        The less it brought, the less is to come: an event by itself is not followed by a long pause, and from 500 a
+        second on each pause brings as many as make the next one longer.
+        """
+        return min(self.watch_pause_s, lines * WATCH_PAUSE_PER_LINE_S)
 
     def problems(self) -> list[str]:
         """What is wrong with these settings, naming the field."""

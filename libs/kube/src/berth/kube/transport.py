@@ -142,10 +142,12 @@ class HttpTransport:
                 else:
                     splitter = LineSplitter(self._settings.line_bytes_max)
                     async for chunk in response.content.iter_any():
+                        lines = 0
                         for line in splitter.feed(chunk):
+                            lines += 1
                             yield line
-                        if self._settings.watch_pause_s:
-                            await _rest(response, self._settings.watch_pause_s)
+                        if (rest_s := self._settings.rest_s(lines)) > 0:
+                            await _rest(response, rest_s)
         except LineTooLongError as error:
             end = Answer(0, b"", f"{TOO_LARGE}: {error}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

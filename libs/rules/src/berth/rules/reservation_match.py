@@ -62,7 +62,7 @@ def reservation_request_of(pod: Pod) -> ReservationRequest | None:
 
 def alike_request_of(pod: Pod, like: ReservationRequest | None) -> ReservationRequest | None:
     """`reservation_request_of` for a pod with the template of one for which that said `like`."""
-    return None if like is None else like._replace(identity=_identity_of(pod))
+    return None if like is None else ReservationRequest(_identity_of(pod), *like[1:])
 
 
 def _identity_of(pod: Pod) -> PodIdentity:

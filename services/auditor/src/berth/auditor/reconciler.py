@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from berth.auditor.core.book import PROFILES, Book, Difference
 from berth.auditor.core.confirm import confirmed
@@ -22,6 +23,8 @@ from berth.invariants.facts import Facts
 from berth.runtime import Event
 
 TEXT_MAX = 2000
+Told: TypeAlias = tuple[str, Finding]
+"""A finding, and the promise that it breaks."""
 DEFAULTS = QuotaRules()
 
 
@@ -63,8 +66,15 @@ class Reconciler:
         )
         world.unreadable.extend(lists.unreadable)
         before = self._before
-        shown = [*_findings(world), *_drift(world, world)]
-        certain = [*_findings(confirmed(before, world)), *_drift(before, world)] if shown and before is not None else []
+        yield
+        facts = yield from _joined(world)
+        shown = yield from _findings(facts)
+        shown += _drift(facts, facts)
+        certain: list[Told] = []
+        if shown and before is not None:
+            certain += yield from _findings((yield from _joined(confirmed(before, world))))
+            certain += _drift((yield from _joined(before)), facts)
+        yield
         missed = yield from self._unprofiled.looking(lists)
         certain += [(PROFILES, finding) for finding in missed if finding.subject in self._missed]
         shown += [(PROFILES, finding) for finding in missed]
@@ -76,16 +86,23 @@ class Reconciler:
         return found + [_announce("gone", difference, now_s) for difference in news.gone]
 
 
-def _findings(world: World) -> Iterator[tuple[str, Finding]]:
+def _joined(world: World) -> Steps[Facts]:
     facts = Facts(world)
+    yield from facts.join()
+    return facts
+
+
+def _findings(facts: Facts) -> Steps[list[Told]]:
+    found: list[Told] = []
     for invariant in INVARIANTS:
-        for finding in invariant.find(facts):
-            yield invariant.name, finding
-    for finding in left_behind(world):
-        yield "I4", finding
+        yield
+        found += ((invariant.name, finding) for finding in invariant.find(facts))
+    yield
+    found += (("I4", finding) for finding in left_behind(facts.world))
+    return found
 
 
-def _drift(first: World, second: World) -> Iterator[tuple[str, Finding]]:
+def _drift(first: Facts, second: Facts) -> Iterator[Told]:
     for finding in drifted(first, second):
         yield "I8", finding
 

@@ -79,6 +79,8 @@ class Outbox:
         self.some = asyncio.Event()
         self.since = 0.0
         """When the oldest step of the queue came, by the monotonic clock, as far as that is known."""
+        self.taken = 0
+        """How many steps were ever taken."""
         self._clock = clock
         self._steps: deque[Step] = deque()
         self._space = asyncio.Event()
@@ -101,6 +103,7 @@ class Outbox:
     def take(self) -> None:
         """Remove the next step."""
         self._steps.popleft()
+        self.taken += 1
         self._loosen()
 
     def again(self, steps: list[Step]) -> None:

@@ -33,8 +33,15 @@ BATCH_MAX: Final = 512
 """Writes in flight at once; the window of the bus holds as many."""
 GATHER_S: Final = 0.005
 GATHER_PER_BATCH: Final = 2.0
+GATHER_PER_STEP_S: Final = 0.002
 GATHER_MAX_S: Final = 0.2
-"""Pause after a batch: this many times what it took, within these bounds. What comes alone is never held up."""
+"""Pause after a batch: this many times what it took, within these bounds, and no longer than so much for each step of
+it: what comes alone is never held up, and holds up nobody."""
+
+
+def gather_s(took_s: float, steps: int) -> float:
+    """The pause after a batch of so many steps that took so long."""
+    return min(max(GATHER_S, GATHER_PER_BATCH * took_s), GATHER_PER_STEP_S * steps, GATHER_MAX_S)
 
 
 class Publisher:
@@ -105,12 +112,12 @@ class Publisher:
             if not await self._comes(self._markers.next_s()):
                 await self._markers.publish_idle(owned)
                 continue
-            began = self._clock.monotonic()
+            began, before = self._clock.monotonic(), self._outbox.taken
             await self._one_batch(owned)
             # What comes next gathers meanwhile: a burst costs every follower one turn instead of one per object. On a
             # machine that is busy a batch takes long, and then fewer and larger ones are what helps it.
             took_s = self._clock.monotonic() - began
-            await self._clock.sleep(min(max(GATHER_S, GATHER_PER_BATCH * took_s), GATHER_MAX_S))
+            await self._clock.sleep(gather_s(took_s, self._outbox.taken - before))
 
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""

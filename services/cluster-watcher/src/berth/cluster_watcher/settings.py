@@ -23,7 +23,7 @@ class Settings(KubeClientSettings, frozen=True, kw_only=True):
         tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
     ] = (CONFIG_MAP, NPU_TEMPLATES)
     watch_pause_s: Annotated[
-        float, Meta(ge=0, le=1, description="pause after each read of a watch, so that a burst is handled at once")
+        float, Meta(ge=0, le=1, description="longest pause after a read of a watch, so that a burst is handled at once")
     ] = 0.02
     list_page: ListPage = LIST_PAGE
     lease_ttl_s: LeaseTtl = LEASE_TTL_S

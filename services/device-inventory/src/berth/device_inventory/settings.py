@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.runtime import Seconds, ServiceSettings
-from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, Window
+from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, ReadPause, Window
 
 SERVICE: Final = "device-inventory"
 
@@ -13,6 +13,7 @@ SERVICE: Final = "device-inventory"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment."""
 
+    nats_read_pause_s: ReadPause = 0.02
     window_s: Window = 0.01
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
     device_sync_nodes: Annotated[

@@ -166,6 +166,7 @@ class Agent:
             ctx,
             lambda: reconciler.facts() | reporting.facts(),
             others={"trail": answering(known.node, executor.trail, ctx.clock.now)},
+            node=known.node,
         )
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")

@@ -12,11 +12,12 @@ from berth.node_qos_enforcer.executor.trail import Trail
 ENTRIES_MAX: Final = 100
 
 
-def answering(node: str, trail: Trail, now: Callable[[], float]) -> Callable[[bytes], Awaitable[bytes]]:
-    """The answer to a question; one about another node is answered with nothing."""
+def answering(node: str, trail: Trail, now: Callable[[], float]) -> Callable[[bytes], Awaitable[bytes | None]]:
+    """The answer to a question; one about another node is left to its agent."""
 
-    async def answer(payload: bytes) -> bytes:
-        is_meant = decode(payload, TrailQuestion).name == node
-        return encode(TrailAnswer(node=node, at=now(), entries=trail.newest_first[:ENTRIES_MAX] if is_meant else []))
+    async def answer(payload: bytes) -> bytes | None:
+        if decode(payload, TrailQuestion).name != node:
+            return None
+        return encode(TrailAnswer(node=node, at=now(), entries=trail.newest_first[:ENTRIES_MAX]))
 
     return answer

@@ -101,7 +101,9 @@ class EventPublisher:
         `preemption` says why nobody leaves for the pod.
         """
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
-        waiting.message = explain.message(reasons, nodes, preemption)
+        explanation = waiting.explanation
+        repair = explanation.repairs[0].message if explanation is not None and explanation.repairs else ""
+        waiting.message = explain.message(reasons, nodes, preemption, repair)
         now = self.cluster.now
         if waiting.message == waiting.shown:
             return
@@ -125,6 +127,10 @@ class EventPublisher:
             message=waiting.message,
             reasons=list(reasons),
             gang=gang,
+            forbidden_by=[f"{each.code} {each.what}".rstrip() for each in explanation.forbidden_by]
+            if explanation is not None
+            else [],
+            repair=repair,
         )
         subject = subjects.event_subject("placement", "unschedulable", namespace, name)
         await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")

@@ -48,6 +48,12 @@ REPORTS_REFUSED = gauge(
     "berth_solver_reports_refused", "Reports of what nodes use with something in them that could not be used so far."
 )
 LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no space for a plan of this solver.")
+ESTIMATES_RIGHT = gauge(
+    "berth_solver_estimates_right",
+    "Part of the last estimates of starts that came true, by level.",
+    ["level"],
+)
+ESTIMATES_KNOWN = gauge("berth_solver_estimates_known", "Estimates of starts that those parts are of.")
 WHAT_IF = counter("berth_solver_what_if_total", "Questions what would happen, by outcome of their answer.", ["outcome"])
 WHAT_IF_SECONDS = histogram(
     "berth_solver_what_if_seconds", "Time to answer what would happen, in a copy of the process."

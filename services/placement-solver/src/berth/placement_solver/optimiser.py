@@ -19,7 +19,7 @@ import msgspec
 from berth.placement_solver import metrics
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
-from berth.placement_solver.core.prices.problem import PriceProblem
+from berth.placement_solver.core.prices.problem import Duals, PriceProblem
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -40,23 +40,26 @@ Problem = JointProblem | LeavingProblem | PriceProblem
 class Answer(msgspec.Struct, frozen=True):
     """What the child answers; no counts when it found nothing.
 
-    `counts` are by item or class, and node; `units` those that leave for that. `shares` answer a question about prices.
+    `counts` are by item or class, and node; `units` those that leave for that. `duals` answer a question about prices.
     """
 
     counts: list[list[int]] | None
     worth: float = 0.0
     gap: float = -1.0
     units: list[int] = []
-    shares: list[float] = []
+    duals: Duals | None = None
 
     @property
     def says_something(self) -> bool:
         """Whether it is an answer to anything."""
-        return self.counts is not None or bool(self.shares)
+        return self.counts is not None or self.duals is not None
 
 
 class JointSolver(Protocol):
     """Answers problems in its own time. Not for concurrent use."""
+
+    trouble: str
+    """Why the last problem has no answer: `late`, `failed`, `not ready`; empty where it has one, or there is none."""
 
     def warm_up(self) -> None:
         """There will be problems soon."""
@@ -78,6 +81,7 @@ class Optimiser:
         self._command = command
         self._child: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.trouble = ""
 
     @property
     def is_ready(self) -> bool:
@@ -111,7 +115,9 @@ class Optimiser:
         if not self.is_ready or self._child is None or self._child.stdin is None:
             self.warm_up()
             metrics.OPTIMISER.labels("not ready").inc()
+            self.trouble = "not ready"
             return None
+        self.trouble = ""
         try:
             data = msgspec.msgpack.encode(problem)
             async with asyncio.timeout(problem.time_limit_s + GRACE_S):
@@ -123,6 +129,7 @@ class Optimiser:
             raise
         except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError, OSError) as error:
             metrics.OPTIMISER.labels("failed").inc()
+            self.trouble = "late" if isinstance(error, TimeoutError) else "failed"
             log.warning("the optimiser is late or broken: the plan at hand is taken", error=type(error).__name__)
             await self._kill()
             return None

@@ -44,7 +44,7 @@ def _answer(problem: Problem) -> Answer:
         return Answer(None) if plan is None else Answer(plan.places, gap=plan.gap, units=plan.units)
     if isinstance(problem, PriceProblem):
         duals = program.solve(problem)
-        return Answer(None) if duals is None else Answer(None, shares=duals.shares)
+        return Answer(None, duals=duals)
     found = model.solve(problem)
     return Answer(None) if found is None else Answer(found.counts, found.worth, found.gap)
 

@@ -1,9 +1,11 @@
-"""When a solver begins a round, and when it tidies up: a window, and a gap that grows with the load."""
+"""When a solver begins a round, and when it tidies up: a window that closes when nothing more comes, and a gap that
+grows with the load."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -20,10 +22,15 @@ TIDY_EVERY_S = 1.0
 TIDY_BUSY_S = 2.0
 """While pods wait for their turn, what only tidies gives way to them for so long."""
 IDLE_S = 1.0
+QUIET_S = 0.001
+"""A batch closes when nothing has come for so long: what comes together is read within less."""
 GAP_PER_ROUND = 2.0
 GAP_MAX_S = 0.25
 """Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
 machine or the bus is busy, and there fewer and larger plans help."""
+GAP_PER_POD_S = 0.005
+"""No pause is longer than this for each pod of the round: who comes alone is not followed by many. At 100 a second two
+or three share a plan, and from 200 a second on each pause brings as many as make the next one longer."""
 
 PAUSE_PER_LOOK = 9.0
 PAUSE_MIN_S = 0.002
@@ -32,9 +39,9 @@ PAUSE_MAX_S = 1.0
 
 
 async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
-    """Round after round. A batch closes after a short window when the one before is a while ago, else after the gap."""
+    """Round after round. A batch closes when nothing more comes, or its window ends, where nobody waited before; else
+    after the gap."""
     cluster = rounds.cluster
-    window_s = ctx.settings.batch_window_s
     next_at = 0.0
     while True:
         rounds.tick()
@@ -52,21 +59,45 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
                     await rounds.changed.wait()
             except TimeoutError:
                 continue
-            if window_s:
-                await ctx.clock.sleep(window_s)
+            await _gathered(ctx, rounds)
             continue
         # Every plan costs the bus a wait for the disk and the writer a wave: under load they are fewer and larger.
         rest_s = next_at - ctx.clock.monotonic()
         if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
-        began = ctx.clock.monotonic()
+        began, pods = ctx.clock.monotonic(), cluster.queue.ready_about()
         with collections_put_off():
             await rounds.round()
         took_s = ctx.clock.monotonic() - began
-        next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
+        next_at = began + took_s + gap_s(took_s, pods, ctx.settings.batch_gap_s)
         metrics.WAITING.set(len(cluster.queue))
         # Followers share this loop: let them run between rounds even when the queue never empties.
         await asyncio.sleep(0)
+
+
+def gap_s(took_s: float, pods: int, usual_s: float) -> float:
+    """The pause after a round that took so long and found so many pods, while less than a full batch waits."""
+    return min(max(usual_s, GAP_PER_ROUND * took_s), GAP_PER_POD_S * pods, GAP_MAX_S)
+
+
+async def _gathered(ctx: Context[Settings], rounds: Rounds) -> None:
+    """Something has come where nobody waited: return once nothing more does, or the window ends."""
+    queue, clock = rounds.cluster.queue, ctx.clock
+    ends_at = clock.monotonic() + ctx.settings.batch_window_s
+    before = 0
+    while (rest_s := ends_at - clock.monotonic()) > 0:
+        ready = queue.ready_about()
+        if ready and ready == before:
+            return
+        before = ready
+        if ready:
+            await clock.sleep(min(QUIET_S, rest_s))
+            continue
+        # It was nobody that may be decided, as with a pod that is bound: no reason for a look at all that waits.
+        rounds.changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(rest_s):
+                await rounds.changed.wait()
 
 
 async def explain_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:

@@ -13,6 +13,7 @@ from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.registry import GATHERING, UNCONDITIONAL
 from berth.placement_solver.core.displacers.seam import Asking, Displacer, Nobody, Proposal, Refused
 from berth.placement_solver.core.displacers.turns import Turn
+from berth.placement_solver.core.explanation.proving import PLAN, Leaving
 from berth.placement_solver.core.mishaps import Mishap
 from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Trial, alone
@@ -133,6 +134,14 @@ class Preempting:
             said, again = said or found.message, again or found.again
         self._forget_what_nobody_could_have(refused, displacers, asking)
         return Nobody(said, again)
+
+    def who_would_leave(self, unit: Unit) -> Leaving | None:
+        """Who would, for those that no node takes, if preemption were switched on."""
+        found = self.propose(Refused(unit, ()), PLAN)
+        if not isinstance(found, Proposal) or not found.victims:
+            return None
+        pods = tuple(sorted(f"{each.namespace}/{each.name}" for each in found.victims))
+        return Leaving(pods, tuple(sorted({each.node for each in found.victims})))
 
     def _may_not_go(self, unit: Unit) -> frozenset[str]:
         now_s = self._cluster.now_ms / 1_000

@@ -24,6 +24,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.displacers.seam import Proposal, Refused
 from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.prices.stranding import Typical
 from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
@@ -196,7 +197,8 @@ class Remaker:
         if ground.scarcity:
             places = np.frombuffer(unpack(ground.scarcity), np.uint8)
             scarcity = np.array(ground.scarcities)[places]
-        self.cluster.solver.costs.use(Prices(shares, ground.turning_over), scarcity)
+        typical = tuple(Typical(each.cpu, each.percent, each.cards, each.part) for each in ground.arriving)
+        self.cluster.solver.costs.use(Prices(shares, ground.turning_over, ground.whole, typical), scarcity)
 
 
 def differences(decided: Sequence[Decision], made: Sequence[Decision]) -> list[str]:

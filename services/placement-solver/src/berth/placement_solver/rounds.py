@@ -20,7 +20,6 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
-from berth.placement_solver.core.explain import is_untold
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.mishaps import CODE
@@ -90,13 +89,22 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._pricing = Pricing(cluster.prices, optimiser, self.changed.set) if optimiser else None
+        self._pricing = (
+            Pricing(cluster.prices, optimiser, self.changed.set, lambda: cluster.now_ms) if optimiser else None
+        )
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
         )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
-        self.explaining = Explaining(cluster, self._event_publisher)
+        by_rules = Preempting(cluster, verifier, self._verified, random)
+        self.explaining = Explaining(
+            cluster,
+            self._event_publisher,
+            clock,
+            # What leaves where preemption is switched on, the rounds see to.
+            (lambda unit: None) if preempts else by_rules.who_would_leave,
+        )
         cluster.solver.tells = False  # words are made after the round
         self._tidying = Tidying(cluster, self._committer, clock)
         self._revoking = Revoking(
@@ -209,9 +217,9 @@ class Rounds:
         for refused in refused_together(units, solution):
             twin = self._twin_of(refused)
             if not self._preempting.concerns(refused):
-                await self._refuse(refused)
+                self._refuse(refused)
             elif twin in alike:
-                await self._refuse_all(refused, alike[twin])
+                self._refuse_all(refused, alike[twin])
             elif proposals < PROPOSALS_MAX:
                 proposals += 1
                 nobody = await self._preempt(refused)
@@ -244,7 +252,7 @@ class Rounds:
             self._make_ready(refused)
             return None
         if isinstance(found, Nobody):
-            await self._refuse_all(refused, found)
+            self._refuse_all(refused, found)
             return found
         if asks and self._improves(refused, found):
             return None
@@ -262,9 +270,9 @@ class Rounds:
             await self._announce(plan, solution, started)
         return None
 
-    async def _refuse_all(self, refused: Refused, nobody: Nobody) -> None:
+    def _refuse_all(self, refused: Refused, nobody: Nobody) -> None:
         """Refuse those for whom nobody leaves."""
-        await self._refuse(
+        self._refuse(
             refused._replace(refusals=tuple(each._replace(preemption=nobody.message) for each in refused.refusals))
         )
         for refusal in refused.refusals if nobody.again else ():
@@ -487,25 +495,18 @@ class Rounds:
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         await self._event_publisher.planned(plan, solution.placements, took_ms)
 
-    async def _refuse(self, refused: Refused) -> None:
-        """Let them rest. Where the reasons have words, they are told at once."""
+    def _refuse(self, refused: Refused) -> None:
+        """Let them rest; they are told after the round."""
         for refusal in refused.refusals:
             waiting = self._refused(refusal)
             if waiting is None:
                 continue
-            if is_untold(refusal.reasons):
-                self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
-                self.explaining.put(waiting, refused.unit, refusal)
-                continue
-            metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
             if self._may_lag(waiting, refusal.reasons):
                 self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
                 self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
                 continue
             self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
-            await self._event_publisher.refused(
-                waiting, refusal.reasons, gang=refusal.gang, preemption=refusal.preemption
-            )
+            self.explaining.put(waiting, refused.unit, refusal)
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""

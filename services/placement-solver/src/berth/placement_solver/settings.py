@@ -20,10 +20,15 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         Meta(description="ConfigMap of a KubeSchedulerConfiguration, as namespace/name, which cluster-watcher follows"),
     ] = ""
     batch_window_s: Annotated[
-        float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
+        float, Meta(ge=0, le=1, description="how long a batch waits at most for more pods, while some are coming in")
     ] = 0.006
     batch_gap_s: Annotated[
-        float, Meta(ge=0, le=1, description="least time from one plan to the next while less than a full batch waits")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="time from one plan to the next while many pods come, but less than a full batch waits",
+        ),
     ] = 0.04
     batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 80
     batch_messages_max: Annotated[
@@ -40,6 +45,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
             description="time for the optimiser on a contended batch, or on who leaves for a gang; 0 switches it off",
         ),
     ] = 2.0
+    estimates_every_s: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="how often it is worked out when who waits will start, at most; 0: never"),
+    ] = 30.0
     hand_off: HandOff = HAND_OFF
     preemption: Annotated[
         bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")
@@ -48,6 +57,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         bool,
         Meta(description="whether each plan says in the ledger what it was made from, so that it can be made again"),
     ] = True
+    prices_from: Annotated[
+        int,
+        Meta(ge=1, description="how many pods with GPUs have to have come before the price maker is asked"),
+    ] = 1500
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

@@ -17,12 +17,14 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.gang_question import GangQuestion
+from berth.contracts.prices import PricesQuestion
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.contracts.round import Ground
 from berth.contracts.what_if import WhatIfQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.estimating import Estimating
 from berth.placement_solver.gang_picture import gangs_seen
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
@@ -30,7 +32,8 @@ from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.origins import Origins
 from berth.placement_solver.pacing import explain_for_ever, rounds_for_ever, tidy_for_ever
-from berth.placement_solver.reading import NODE_METRICS
+from berth.placement_solver.price_tables import PriceTables
+from berth.placement_solver.reading import NODE_METRICS, Following
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.scatter_reports import ScatterReports
 from berth.placement_solver.settings import Settings
@@ -39,6 +42,7 @@ from berth.placement_solver.what_if.asking import WhatIf
 from berth.placement_solver.what_if.running import Limits
 from berth.placement_solver.why import answer
 from berth.runtime import Context, serve_status
+from berth.runtime.snapshot import in_snapshot
 
 SERVICE = "placement-solver"
 MEMBER_TTL_S = 6
@@ -55,6 +59,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         is_configured=file is not None,
         class_rows_bytes_max=settings.class_rows_bytes_max,
         handed_off=frozenset(settings.hand_off),
+        prices_from=settings.prices_from,
     )
     verifier = Verifier(cluster)
     bus = ctx.bus
@@ -76,6 +81,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         preempts=settings.preemption,
         origins=Origins(cluster, ctx.clock, _ground(settings)) if settings.tell_origins else None,
     )
+    prices = PriceTables(cluster, ctx.clock)
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     cluster.configuration.on_change = lambda: _tell_of_configuration(ctx, cluster)
     cluster.on_npu_templates = lambda: _tell_of_npu_templates(ctx, cluster)
@@ -83,14 +89,19 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
     _follow(ctx, cluster, rounds, members)
+    _follow_prices(ctx, prices)
     ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     limits = Limits(settings.batch_pods_max, settings.batch_messages_max, settings.preemption)
     what_if = WhatIf(cluster, verifier, rounds.readiness, ctx.clock, ctx.random, limits)
-    await _answer(ctx, cluster, rounds, what_if)
+    estimating = Estimating(cluster, rounds.readiness, ctx.clock, settings.estimates_every_s, in_snapshot)
+    if settings.estimates_every_s:
+        ctx.spawn(estimating.run(), name="estimates")
+    await _answer(ctx, cluster, rounds, what_if, prices, estimating)
     reports = (
         GangReports(cluster, bus.commands(), ctx.clock),
         ScatterReports(cluster, bus.events(), ctx.clock),
+        prices,
     )
     ctx.spawn(explain_for_ever(ctx, rounds), name="explain")
     ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
@@ -233,6 +244,19 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     follow_reports()
 
 
+def _follow_prices(ctx: Context[Settings], prices: PriceTables) -> None:
+    """The tables of all solvers, of which this one's is its own."""
+
+    def nothing() -> None:
+        pass
+
+    sink = ViewSink(buckets.PRICE, prices.apply, prices.reset, prices.end, nothing, ctx.log.warning, Following())
+    prices.bucket = ctx.bus.owned(
+        buckets.PRICE, keys="prices.*", sink=sink, on_reset=prices.again, on_conflict=prices.again
+    )
+    ctx.spawn(prices.bucket.ready(), name=f"read {buckets.PRICE}")
+
+
 def _told(problems: Sequence[Problem]) -> str:
     """The first of them, for people."""
     if not problems:
@@ -241,11 +265,18 @@ def _told(problems: Sequence[Problem]) -> str:
     return f"{problems[0].field}: {problems[0].message}{more}"[:500]
 
 
-async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, what_if: WhatIf) -> None:
+async def _answer(
+    ctx: Context[Settings],
+    cluster: ClusterView,
+    rounds: Rounds,
+    what_if: WhatIf,
+    prices: PriceTables,
+    estimating: Estimating,
+) -> None:
     async def why(payload: bytes) -> bytes:
         question = decode(payload, WhyQuestion)
         await rounds.explaining.tell_of((question.namespace, question.name))
-        return encode(answer(cluster, question))
+        return encode(estimating.beside(answer(cluster, question)))
 
     async def node(payload: bytes) -> bytes:
         return encode(picture(cluster, decode(payload, NodeQuestion).name))
@@ -255,6 +286,10 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, 
 
     async def supposed(payload: bytes) -> bytes:
         return encode(await what_if.answer(decode(payload, WhatIfQuestion)))
+
+    async def asked_prices(payload: bytes) -> bytes:
+        decode(payload, PricesQuestion)
+        return encode(prices.answer())
 
     def facts() -> dict[str, str | int | float]:
         return {
@@ -270,7 +305,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, 
             "configurations_refused": cluster.configuration.broken,
             "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
+            "prices": cluster.prices.source,
+            "price_maker": cluster.prices.last.name,
         }
 
-    others = {"why": why, "node": node, "gang": gang, "whatif": supposed}
+    others = {"why": why, "node": node, "gang": gang, "whatif": supposed, "prices": asked_prices}
     await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others=others)

@@ -12,6 +12,7 @@ from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.explain import shown
+from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.words import text_of
 from berth.placement_solver.why_others import OTHERS, listed_victims
 from berth.placement_solver.why_reserved import (
@@ -23,6 +24,7 @@ from berth.placement_solver.why_reserved import (
     steps_of,
     used_by,
 )
+from berth.rules.times import unix_of
 from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
@@ -96,7 +98,8 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
         )
-    facts.update(gang=waiting.group, reasons=shown(waiting.reasons))
+    facts.update(gang=waiting.group, reasons=shown(waiting.reasons), explanation=waiting.explanation)
+    facts.update(waiting_since_ms=_since_ms(seen, waiting), before=cluster.queue.position(waiting))
     facts.update(
         facts={what: said for each in cluster.candidates([name]) for what, said in steps_of(cluster, each).items()}
     )
@@ -104,6 +107,12 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome = "waiting" if waiting.held or waiting.tries == 0 else "refused"
         return _with(base, outcome, waiting.message, **facts)
     return _with(base, "waiting", "in the queue", **facts)
+
+
+def _since_ms(seen: Pod | Reservation, waiting: Waiting) -> int:
+    """Since its object was made, as far as that is known; else since this solver has seen it."""
+    created_s = unix_of(seen.created) if seen.created else None
+    return int(created_s * 1000) if created_s is not None else waiting.seen_ms
 
 
 def _nominated(cluster: ClusterView, name: Name, decision: Decision) -> str:

@@ -53,6 +53,7 @@ def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome=outcome_of(gang, minimum, is_refused=bool(refused and refused.tries)),
         mine=cluster.is_mine(group),
         reasons=[] if len(gang.bound) >= max(minimum, 1) else reasons,
+        explanation=refused.explanation if refused is not None and len(gang.bound) < max(minimum, 1) else None,
         problems=cluster.gangs.problems(gang.id),
         facts={name: text for name, text in facts.items() if text},
         pods=_named(members),

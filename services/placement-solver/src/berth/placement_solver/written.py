@@ -16,7 +16,7 @@ def decisions_on(
 ) -> tuple[list[Decision], dict[str, int]]:
     """The decisions, those of a proposal with victims as nominations; and the revision used on each account."""
     complete = cluster.book.complete
-    basis = Basis(complete["pods"].version, complete["reservations"].version, cluster.now_ms)
+    basis = Basis(complete["pods"].version, complete["reservations"].version, cluster.now_ms, cluster.prices.version)
     traces = {
         waiting.object.uid: waiting.trace
         for placement in placements

@@ -9,6 +9,7 @@ from berth.runtime.shared_settings import (
     LEASE_TTL_S,
     SLO_CONFIG_MAP,
     LeaseTtl,
+    ReadPause,
     SloConfigMap,
     Window,
     read_config_map,
@@ -20,6 +21,7 @@ SERVICE: Final = "slo-manager"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment."""
 
+    nats_read_pause_s: ReadPause = 0.02
     slo_config_map: SloConfigMap = SLO_CONFIG_MAP
     slo_sync_objects: Annotated[
         bool, Meta(description="keep the NodeSLO object of each node; off where another manager owns them")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from berth.placement_solver.core.prices.keeping import ASKED_FROM, LOOKED_AT_EVERY, PriceKeeping, problem_of
-from berth.placement_solver.core.prices.problem import price_problem
+from berth.placement_solver.core.prices.keeping import ASKED_FROM, LOOKED_AT_EVERY, PriceKeeping
+from berth.placement_solver.core.prices.problem import Duals, price_problem
 from berth.placement_solver.core.prices.program import solve
-from berth.placement_solver.core.prices.scarcity import scarcity_of
+from berth.placement_solver.core.prices.scarcity import Scarcity
 from berth.placement_solver.core.prices.table import KNOWN_FROM, UNKNOWN, Prices, prices_of, worth_by_free
 from berth.placement_solver.core.prices.workload import Workload
 from berth.testing.builders import GI, PodBuilder, gpu_slots, pod
@@ -102,7 +102,7 @@ def test_nodes_that_some_are_bound_to_are_scarce(run: Any) -> None:
         workload.came(free)
         workload.came(free)
     costs = run.cluster.solver.costs
-    scarcity = scarcity_of(workload, run.cluster.nodes, costs.suitable)
+    scarcity = Scarcity(run.cluster.nodes, costs.suitable).of(workload)
     # A third of what asks for all 12 GPUs has to go to 4 of them.
     assert scarcity.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0], rel=0.01)
     before = costs.of(free).copy()
@@ -116,7 +116,7 @@ def test_nobody_is_bound(run: Any) -> None:
     (free,) = classes(run, pod("a").gpus(1))
     workload = Workload()
     workload.came(free)
-    assert scarcity_of(workload, run.cluster.nodes, run.cluster.solver.costs.suitable).size == 0
+    assert Scarcity(run.cluster.nodes, run.cluster.solver.costs.suitable).of(workload).size == 0
 
 
 def test_a_solver_goes_by_what_it_sees(run: Any) -> None:
@@ -194,35 +194,36 @@ def test_many_classes_are_kept_within_bounds() -> None:
 def keeping(run: Any, *sizes: int) -> tuple[PriceKeeping, list[Any]]:
     """The prices of a solver that has seen as many shares of each size, and the classes."""
     found = classes(run, *(pod(f"s{size}").share(size).requests(cpu=100) for size in sizes))
-    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
+    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs, run.cluster.quotas)
     for _ in range(ASKED_FROM):
         for cls in found:
             prices.workload.came(cls)
-    prices.look()
+    prices.look(1)
     return prices, found
 
 
 def test_duals_are_what_a_share_denies(run: Any) -> None:
     """A third of a card each for three that fill it; a large share denies all, since nothing fits beside it."""
     prices, _ = keeping(run, 33, 80)
-    question = prices.question()
+    question = prices.question(1)
     assert question is not None
     answer = solve(question)
     assert answer is not None
     assert answer.shares[33] == pytest.approx(1 / 3, abs=1e-4)
     assert answer.shares[80] == pytest.approx(1.0, abs=1e-4)
-    assert problem_of(answer.shares) is None
+    assert prices.answered(answer, 2) is None
+    assert prices.last.name == "used"
 
 
 def test_shares_that_fill_a_card_together_divide_its_price(run: Any) -> None:
     """By the ranges 30 and 70 percent together would be worth more than the card."""
     prices, _ = keeping(run, 30, 70)
-    question = prices.question()
+    question = prices.question(1)
     assert question is not None
     answer = solve(question)
     assert answer is not None
     assert answer.shares[30] + answer.shares[70] == pytest.approx(1.0, abs=1e-4)
-    prices.answered(answer.shares)
+    assert prices.answered(answer, 2) is None
     assert worth_by_free(run.cluster.solver.costs.basis.prices)[100] == pytest.approx(1.0, abs=1e-3)
 
 
@@ -233,8 +234,9 @@ def test_cards_of_a_model_that_many_are_bound_to_are_dear(run: Any) -> None:
         workload.came(bound)
         workload.came(free)
     run.node("n0", cpu=64_000, labels={"model": "T4", "node.koordinator.sh/gpu-model": "T4"})
-    question = price_problem(workload, run.cluster.nodes, run.cluster.solver.costs.suitable)
-    assert question is not None
+    found = price_problem(workload, run.cluster.nodes, run.cluster.solver.costs.suitable, run.cluster.quotas)
+    assert found is not None
+    question, _ = found
     answer = solve(question)
     assert answer is not None
     (bound_to,) = [suits for suits in question.suits if not all(suits)]
@@ -246,7 +248,7 @@ def test_cards_of_a_model_that_many_are_bound_to_are_dear(run: Any) -> None:
 
 def test_a_whole_card_that_is_called_a_share_is_a_card(run: Any) -> None:
     prices, _ = keeping(run, 33, 100)
-    question = prices.question()
+    question = prices.question(1)
     assert question is not None
     assert max(question.share) < 100
     answer = solve(question)
@@ -256,49 +258,93 @@ def test_a_whole_card_that_is_called_a_share_is_a_card(run: Any) -> None:
 
 def test_the_same_is_not_asked_twice_and_another_mix_is(run: Any) -> None:
     prices, (third, most) = keeping(run, 33, 80)
-    assert prices.question() is not None
+    assert prices.question(1) is not None
     for _ in range(LOOKED_AT_EVERY):
         prices.workload.came(third)
         prices.workload.came(most)
-    prices.look()
-    assert prices.question() is None
+    prices.look(1)
+    assert prices.question(1) is None
     for _ in range(1000):
         prices.workload.came(most)
-    prices.look()
-    assert prices.question() is not None
-    prices.unanswered()
-    assert prices.question() is None, "not before the next look"
+    prices.look(1)
+    assert prices.question(1) is not None
+    prices.unanswered("late", "it took too long", 2)
+    assert prices.question(1) is None, "not before the next look"
     for _ in range(LOOKED_AT_EVERY):
         prices.workload.came(most)
-    prices.look()
-    assert prices.question() is not None
+    prices.look(1)
+    assert prices.question(1) is not None
+
+
+GOOD = [0.0] * 33 + [1 / 3] * 47 + [1.0] * 20
+
+
+def made(shares: list[float], **changed: list[float]) -> Duals:
+    """An answer about nodes of one kind without quotas, and pods of two classes."""
+    rest = {"cards": [0.5], "cores": [0.0], "quotas": [], "short": [0.0, 0.0]} | changed
+    return Duals(shares, **rest)
+
+
+def ask(run: Any, prices: PriceKeeping, classes: list[Any]) -> None:
+    """The next question."""
+    for _ in range(2 * prices.workload.arrivals):
+        for cls in classes:
+            prices.workload.came(cls)
+    prices.look(1)
+    assert prices.question(1) is not None
 
 
 @pytest.mark.parametrize(
-    ("shares", "field"),
+    ("answer", "name"),
     [
-        ([0.5] * 99, "shares"),
-        ([0.0] * 100, "shares"),
-        ([0.5] * 40 + [float("nan")] + [0.5] * 59, "shares[40]"),
-        ([0.5] * 3 + [-0.2] + [0.5] * 96, "shares[3]"),
-        ([0.5] * 99 + [7.0], "shares[99]"),
-        ([float("inf")] * 100, "shares[0]"),
+        (made([0.5] * 99), "malformed"),
+        (made([0.0] * 100), "worthless"),
+        (made([0.5] * 40 + [float("nan")] + [0.5] * 59), "nan"),
+        (made([0.5] * 3 + [-0.2] + [0.5] * 96), "negative"),
+        (made([0.5] * 99 + [7.0]), "excessive"),
+        (made([float("inf")] * 100), "excessive"),
+        (made(GOOD, cards=[]), "malformed"),
+        (made(GOOD, cards=[float("nan")]), "nan"),
+        (made(GOOD, cores=[-1.0]), "negative"),
+        (made(GOOD, short=[0.0, float("inf")]), "excessive"),
+        (made([0.0] * 33 + [0.9] * 47 + [0.9] * 20), "jump"),
     ],
 )
-def test_an_absurd_answer_is_refused_by_name(run: Any, shares: list[float], field: str) -> None:
-    prices, _ = keeping(run, 33, 80)
-    prices.answered([0.0] * 33 + [1 / 3] * 40 + [1.0] * 27)
-    before = run.cluster.solver.costs.basis
-    prices.answered(shares)
-    assert prices.problem is not None
-    assert prices.problem.field == field
+def test_an_absurd_answer_is_refused_by_name(run: Any, answer: Duals, name: str) -> None:
+    prices, found = keeping(run, 33, 80)
+    assert prices.question(1) is not None
+    assert prices.answered(made(GOOD), 1000) is None
+    before, version = run.cluster.solver.costs.basis, prices.version
+    assert version == 1000
+    ask(run, prices, found)
+    refusal = prices.answered(answer, 2000)
+    assert refusal is not None
+    assert refusal.name == prices.last.name == name
+    assert prices.counts == {"used": 1, name: 1}
     assert run.cluster.solver.costs.basis is before
+    assert prices.version == version
 
 
-def test_nothing_is_asked_where_nobody_shares_cards(run: Any) -> None:
+def test_a_jump_that_is_said_twice_is_none(run: Any) -> None:
+    prices, found = keeping(run, 33, 80)
+    assert prices.question(1) is not None
+    assert prices.answered(made(GOOD), 1) is None
+    for answer, name in (
+        ([0.9] * 100, "jump"),
+        ([0.0] * 33 + [0.1] * 67, "jump"),
+        ([0.0] * 33 + [0.12] * 67, "used"),
+    ):
+        ask(run, prices, found)
+        prices.answered(made(answer), 2)
+        assert prices.last.name == name
+
+
+def test_prices_of_shares_stay_constants_where_nobody_shares_cards(run: Any) -> None:
     (cards,) = classes(run, pod("a").gpus(1))
-    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs)
+    prices = PriceKeeping(run.cluster.nodes, run.cluster.solver.costs, run.cluster.quotas)
     for _ in range(ASKED_FROM):
         prices.workload.came(cards)
-    prices.look()
-    assert prices.question() is None
+    prices.look(1)
+    assert prices.question(1) is not None
+    assert prices.answered(made([0.0] * 100, short=[0.0]), 2) is None
+    assert prices.duals == ()

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from berth.contracts.state import Pod, PodTemplate
+from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.seams import Charge, PodTally, Tally
 from berth.placement_solver.core.tallies.charges import Charges
 from berth.transaction.claims import Claim, Name
@@ -78,6 +79,19 @@ def test_each_pod_counts_as_what_it_is_shown(steps: list[tuple[object, ...]]) ->
         charge = charges.of(claim, row)
         assert charge is not None
         assert (charge.uid, charge.row, charge.pod) == (claim.uid, row, charges.pod_of(claim))
+
+
+def test_who_is_lifted_for_a_while_goes_on_being_charged_to_its_quota() -> None:
+    charges, charged = Charges(), ChargedPods()
+    charges.tell(charged)
+    claim = Claim(("d", "a"), "a", "n", {"cpu": 1}, quota="tree/group")
+    lifted = claim._replace(quota="")
+    charges.apply(claim, 0, 1)
+    for sign in (-1, 1):
+        charges.apply(lifted, 0, sign)
+        assert charged.of("tree", "group") == [claim]
+    charges.apply(claim, 0, -1)
+    assert charged.of("tree", "group") == []
 
 
 def test_only_those_to_which_it_matters_are_told_what_a_pod_says() -> None:

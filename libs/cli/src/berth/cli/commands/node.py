@@ -37,7 +37,7 @@ async def ask_node(bus: Bus, name: str) -> NodeAnswer | None:
 
 async def ask_agent(bus: Bus, name: str) -> dict[str, str]:
     """How the strategies of a node's agent stand, by name; empty where no agent of that node answers."""
-    for raw in await bus.ask_all(AGENTS, encode(StatusQuestion()), wait_s=AGENTS_WAIT_S):
+    for raw in await bus.ask_all(AGENTS, encode(StatusQuestion(node=name)), wait_s=AGENTS_WAIT_S):
         try:
             facts = decode(raw, StatusAnswer).facts
         except InvalidMessage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -11,9 +12,11 @@ from berth.bus import Bus, Denied
 from berth.cli.asking import ask_replicas, nobody, on_bus
 from berth.cli.bus_options import BusOptions
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.facts import ago
 from berth.cli.lines import held_lines, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
+from berth.contracts.explanation import Explanation
 from berth.contracts.grants import all_of
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
@@ -101,6 +104,7 @@ def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = W
         ("gang", answer.gang),
         ("plan", answer.plan),
         ("attempts", str(answer.attempts) if answer.attempts else ""),
+        ("waits", _waits(answer, time.time())),
     )
     lines += [f"  {what:<12}{value}" for what, value in facts if value]
     beside = max(map(len, answer.facts), default=10) + 2
@@ -111,7 +115,9 @@ def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = W
         lines += _listed("because", reason_line(reason), columns_max)
     for problem in answer.problems:
         lines += _listed("problem", f"{problem.field}: {problem.message}", columns_max)
-    for repair in dict.fromkeys(reason.repair for reason in answer.reasons if reason.repair):
+    if answer.explanation is not None:
+        lines += _explained(answer.explanation, columns_max)
+    for repair in _repairs(answer):
         lines += _listed("repair", repair, columns_max)
     if answer.pods:
         heading = {"gang": "members", "quota": "waiting for it"}.get(answer.kind, "held by")
@@ -120,6 +126,32 @@ def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = W
     if past:
         lines += ["  past", *(fitted(f"    {line}", columns_max) for line in past_lines(list(past)))]
     return lines
+
+
+def _waits(answer: WhyAnswer, now: float) -> str:
+    """Since when, and who comes before it."""
+    if not answer.waiting_since_ms:
+        return ""
+    before = f"{answer.before} before it" if answer.before else "first in the queue"
+    return f"since {ago(answer.waiting_since_ms / 1000, now)}, {before}"
+
+
+def _explained(explanation: Explanation, columns_max: int) -> list[str]:
+    """What forbids it together, and what is nearest."""
+    named = [f"{each.code} {each.what}".rstrip() for each in explanation.forbidden_by]
+    together = " together" if len(named) > 1 else ""
+    beyond = "" if explanation.is_smallest else "; not all of it may be needed"
+    lines = _listed("forbids", f"{', '.join(named)}{together}{beyond}", columns_max)
+    if explanation.nearest is not None:
+        lines += _listed("nearest", f"{explanation.nearest.node}: {explanation.nearest.message}", columns_max)
+    return lines
+
+
+def _repairs(answer: WhyAnswer) -> list[str]:
+    """Those that were tried, the cheapest first; where there are none, or beside nodes, what the reasons say."""
+    tried = [each.message for each in answer.explanation.repairs] if answer.explanation is not None else []
+    said = [reason.repair for reason in answer.reasons if reason.repair and not tried]
+    return list(dict.fromkeys([*tried, *said]))
 
 
 def _title(answer: WhyAnswer) -> str:

@@ -337,7 +337,7 @@ class Observer:
         for violation in self.verdicts.found:
             texts[violation.promise].append(str(violation))
         world = self.world(quiet=quiet, holds=holds)
-        facts = Facts(world)
+        facts = Facts.of(world)
         for invariant in INVARIANTS:
             for finding in invariant.find(facts):
                 if self.capacity.is_left_over(invariant.name, finding.subject):

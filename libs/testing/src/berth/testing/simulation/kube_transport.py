@@ -143,8 +143,10 @@ class SimTransport:
             flow.start()
             while end is None:
                 await flow.something(idle_s if flow.began else self.settings.timeout_s)
+                lines = 0
                 while flow.lines:
                     line = flow.lines.popleft()
+                    lines += 1
                     if len(line) > self.settings.line_bytes_max:
                         flow.end = Answer(
                             0, b"", f"{TOO_LARGE}: line of more than {self.settings.line_bytes_max} bytes"
@@ -153,8 +155,8 @@ class SimTransport:
                         break
                     yield line
                 end = flow.end
-                if end is None and self.settings.watch_pause_s:
-                    await asyncio.sleep(self.settings.watch_pause_s)
+                if end is None and (rest_s := self.settings.rest_s(lines)) > 0:
+                    await asyncio.sleep(rest_s)
         finally:
             flow.leave()
             self._flows.pop(flow, None)

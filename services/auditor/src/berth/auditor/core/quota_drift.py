@@ -20,16 +20,17 @@ Held: TypeAlias = tuple[str, Amounts]
 """A group, and what one of its pods holds."""
 
 
-def drifted(first: World, second: World) -> Iterator[Finding]:
+def drifted(first: Facts, second: Facts) -> Iterator[Finding]:
     """Groups that show otherwise than any moment between two looks would explain.
 
     What is shown has to lie between what those pods hold that both looks show in the same way, and what all hold that
     either of them shows. Nothing is said while groups, or the switches of quota-manager, change.
     """
-    groups = _groups(second)
-    if _shape(_groups(first)) != _shape(groups) or first.quota_rules != second.quota_rules:
+    groups = _groups(second.world)
+    if _shape(_groups(first.world)) != _shape(groups) or first.world.quota_rules != second.world.quota_rules:
         return
-    before, after = _held(first, groups), _held(second, groups)
+    after = _held(second, groups)
+    before = after if first is second else _held(first, groups)
     least = _used(groups, [held for uid, held in after.items() if before.get(uid) == held])
     most = _used(groups, [*after.values(), *(held for uid, held in before.items() if after.get(uid) != held)])
     for name, quota in sorted(groups.items()):
@@ -54,11 +55,11 @@ def _shape(groups: Groups) -> object:
     return {name: (each.spec, each.status, each.metadata.labels, claims[name]) for name, each in groups.items()}
 
 
-def _held(world: World, groups: Groups) -> dict[str, Held]:
+def _held(facts: Facts, groups: Groups) -> dict[str, Held]:
     """By uid of each bound pod of a group."""
     return {
         holder.uid: (group, dict(amounts))
-        for holder, group, amounts in charges(Facts(world))
+        for holder, group, amounts in charges(facts)
         if holder.is_bound and group in groups
     }
 

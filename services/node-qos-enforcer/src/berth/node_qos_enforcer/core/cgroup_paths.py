@@ -7,6 +7,7 @@ Kubernetes QoS class alone decides the directory; the protocol's QoS label does 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 Driver = Literal["systemd", "cgroupfs"]
@@ -53,6 +54,7 @@ def pod_id_of(driver: Driver, basename: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4_096)
 def pod_uid_of(driver: Driver, basename: str) -> str | None:
     """Read the pod's uid as Kubernetes writes it; None also for a name that no uid gives (any bytes can be a name)."""
     identity = pod_id_of(driver, basename)

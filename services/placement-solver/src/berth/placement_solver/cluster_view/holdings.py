@@ -25,6 +25,7 @@ from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.operating_pods import Placeholders
 from berth.placement_solver.core.displacers.registry import displacers_of
 from berth.placement_solver.core.displacers.seam import Ground
+from berth.placement_solver.core.estimates.stays import Stays
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.growths import Growths
@@ -34,7 +35,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.prices.keeping import PriceKeeping
+from berth.placement_solver.core.prices.keeping import ASKED_FROM, PriceKeeping
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
 from berth.placement_solver.core.quotas import Quotas
@@ -68,6 +69,7 @@ class Holdings:
         is_configured: bool = False,
         class_rows_bytes_max: int = ROWS_BYTES_MAX,
         handed_off: frozenset[str] = frozenset(),
+        prices_from: int = ASKED_FROM,
     ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
@@ -125,7 +127,10 @@ class Holdings:
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.growths = Growths(self.nodes, self.book, self.profiles.of)
         self.queue = Queue()
-        self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
+        self.happenings = Happenings(
+            lambda namespace: self.namespaces.get(namespace, NO_LABELS),
+            lambda waiting, node: self.nodes.could_hold(node, waiting.template.requests),
+        )
         self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas, self.payers)
@@ -146,7 +151,8 @@ class Holdings:
         """Quota groups for whose pods hooks say something else."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
-        self.prices = PriceKeeping(self.nodes, self.solver.costs)
+        self.stays = Stays()
+        self.prices = PriceKeeping(self.nodes, self.solver.costs, self.quotas, prices_from)
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.prices.workload)
         self._trackers = {
             **self.book.complete,

@@ -142,6 +142,8 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
         if had_node and has_left(self._leaving, pod):
             self.prices.workload.left()
         self.happenings.relabelled(self._leaving, pod)
+        if any(each is not None and self.is_ours(each) for each in (self._leaving, pod)):
+            self.stays.see(self._leaving, pod, self.payers.of, self.now_ms / 1000)
         self._leaving = None
         self._see_pod(name)
         for each in sorted(beneficiaries | self.beneficiaries.of(name, self.book)):

@@ -30,7 +30,7 @@ class WaitingRules(Holdings):
     def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
         self._split_nodes()
-        self.prices.look()
+        self.prices.look(self.now_ms)
         return self._batches.take(limit, self.now)
 
     def unit_of(self, name: Name, group: str = "") -> Unit | None:

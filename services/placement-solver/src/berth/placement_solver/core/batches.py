@@ -174,9 +174,8 @@ class Batches:
         """As who waits would be tried; `before` was worked out just now, and may be a pod like it."""
         template, obj = waiting.template, waiting.object
         if before is not None and isinstance(obj, Pod) and _are_alike(obj, before.object):
-            self._count(waiting, before.cls)
-            wish = alike_request_of(obj, before.wish)
-            return before._replace(name=waiting.name, object=obj, wish=wish, seen_ms=waiting.seen_ms)
+            self._count(waiting, before.cls, before.quota)
+            return before.alike(obj, alike_request_of(obj, before.wish), waiting.seen_ms)
         cls = self._classes.of(template, list(obj.problems))
         compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):
@@ -188,8 +187,8 @@ class Batches:
                 asked=compiled.asked,
                 refusals=refusals_of(compiled),
             )
-        self._count(waiting, cls)
         payer = self._payers.of(obj)
+        self._count(waiting, cls, payer)
         charge = self._payers.surcharges.of(obj, payer)
         return Candidate(
             waiting.name,
@@ -205,11 +204,11 @@ class Batches:
             charge=charge,
         )
 
-    def _count(self, waiting: Waiting, cls: PodClass) -> None:
+    def _count(self, waiting: Waiting, cls: PodClass, payer: tuple[str, str] | None) -> None:
         """It has come; once, whoever asks for it."""
         if not waiting.is_counted:
             waiting.is_counted = True
-            self._workload.came(cls)
+            self._workload.came(cls, payer)
 
 
 def _are_alike(pod: Pod, other: Pod | Reservation) -> bool:

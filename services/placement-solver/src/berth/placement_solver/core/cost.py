@@ -175,7 +175,7 @@ class Costs:
             return False
         idle = self._idle
         idle.follow(self._nodes)
-        return 0 < idle.count <= max(1, self._policy.whole_reserve * idle.largest_nodes)
+        return 0 < idle.count <= max(1, self._policy.reserve(self.basis.prices.whole) * idle.largest_nodes)
 
     def _keep_suitable(self, cls: PodClass, count: int) -> None:
         """Bring up to date which rows suit the class by what the nodes are."""

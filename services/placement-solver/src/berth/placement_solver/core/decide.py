@@ -33,11 +33,12 @@ BUDGETS_MAX: Final = 64
 
 
 class Basis(NamedTuple):
-    """Through which versions the views were complete when the plan was made, and when that was."""
+    """Through which versions the views were complete when the plan was made, when that was, and by which prices."""
 
     pods: int
     reservations: int
     now_ms: int
+    prices: int = 0
 
 
 def decisions_of(
@@ -99,6 +100,7 @@ def decisions_of(
                 loans=list(claim.loans),
                 surcharge=claim.surcharge,
                 offer=_offer(nodes, claim),
+                prices=basis.prices,
             )
         )
     return decisions, revisions

@@ -135,10 +135,11 @@ def _suitable(candidate: Candidate, nodes: Nodes) -> RowArray:
     return np.flatnonzero(mask)
 
 
-def message(reasons: Sequence[Reason], nodes: int, preemption: str = "") -> str:
+def message(reasons: Sequence[Reason], nodes: int, preemption: str = "", repair: str = "") -> str:
     """The text of the pod's condition: kube-scheduler's where the reasons are its own, then the repair.
 
-    `preemption` says why nobody leaves for the pod, with its own full stop.
+    `preemption` says why nobody leaves for the pod, with its own full stop. `repair` is one that was tried; else what
+    the reasons say would help.
     """
     plain = [reason for reason in reasons if not reason.nodes]
     own = [reason.message for reason in plain if reason.code in OWN]
@@ -148,7 +149,7 @@ def message(reasons: Sequence[Reason], nodes: int, preemption: str = "") -> str:
     if counted or all_at_once:
         text += "; " if text else ""
         text += unschedulable_message(nodes, counted, pre_filter=all_at_once, post_filter=preemption)
-    return event_note(with_repair(text, _told_repair(reasons)))
+    return event_note(with_repair(text, repair or _told_repair(reasons)))
 
 
 def _told_repair(reasons: Sequence[Reason]) -> str:

@@ -6,7 +6,7 @@ tried again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from berth.contracts.state import Pod
@@ -19,14 +19,19 @@ EVENTS_MAX: Final = 256
 APART: Final = frozenset({(POD, Action.ADD), (POD, Action.POD_LABEL), (NODE_METRIC, Action.UPDATE)})
 """Kinds that give nothing back that was taken: they concern only constraints that listen to them."""
 
+AMOUNTS: Final = "NodeResourcesFit"
 NO_HINTS: Final[Hints] = {}
 
 
 class Happenings:
     """A log of events between two looks at the queue."""
 
-    def __init__(self, namespace_labels: NamespaceLabels) -> None:
+    def __init__(
+        self, namespace_labels: NamespaceLabels, could_hold: Callable[[Waiting, str], bool] = lambda waiting, node: True
+    ) -> None:
+        """`could_hold`: whether a node is large enough for one that waits, whoever else leaves it."""
         self._namespace_labels = namespace_labels
+        self._could_hold = could_hold
         self._kinds: dict[tuple[str, Action], list[Event] | None] = {}
 
     def __bool__(self) -> bool:
@@ -82,7 +87,16 @@ class Happenings:
             return not self._kinds.keys() <= APART
         for kind, hint in (*hints.items(), *MORE.get(code, NO_HINTS).items()):
             if kind in self._kinds:
-                events: Iterable[Event] | None = self._kinds[kind]
-                if events is None or any(hint(waiting.object, each, self._namespace_labels) for each in events):
+                events = self._kinds[kind]
+                if events is None:
                     return True
+                for each in events:
+                    if hint(waiting.object, each, self._namespace_labels) and self._may_matter(code, waiting, each):
+                        return True
         return False
+
+    def _may_matter(self, code: str, waiting: Waiting, event: Event) -> bool:
+        """What a pod has left on a node that is too small helps nobody to amounts."""
+        if code != AMOUNTS or event.action is not Action.DELETE or not isinstance(event.old, Pod) or not event.old.node:
+            return True
+        return self._could_hold(waiting, event.old.node)

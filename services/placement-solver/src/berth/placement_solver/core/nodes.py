@@ -109,6 +109,16 @@ class Nodes:
         """The GPUs of one row as plain numbers."""
         return self.devices.cards(row)
 
+    def could_hold(self, name: str, requests: Mapping[str, int]) -> bool:
+        """Whether a node has as much cpu and memory in all; of one that is not known nobody can say that it has not."""
+        row = self.rows.get(name)
+        if row is None:
+            return True
+        return all(
+            requests.get(resource, 0) <= self.allocatable[column, row]
+            for resource, column in ((names.CPU, CPU), (names.MEMORY, MEMORY))
+        )
+
     def row(self, name: str) -> int:
         """The row of a node, made when it is new. For somebody who puts something there; others look into `rows`."""
         row = self.rows.get(name)

@@ -39,6 +39,22 @@ class Candidate(NamedTuple):
     uncharged: Amounts = {}
     charge: PodCharge | None = NO_CHARGE
 
+    def alike(self, obj: Pod, wish: ReservationRequest | None, seen_ms: int) -> Candidate:
+        """What another pod is of which the same was compiled."""
+        return Candidate(
+            (obj.namespace, obj.name),
+            obj,
+            self.cls,
+            self.quota,
+            self.non_preemptible,
+            wish,
+            seen_ms,
+            self.asked,
+            self.refusals,
+            self.uncharged,
+            self.charge,
+        )
+
     @property
     def charged(self) -> Mapping[str, int]:
         """What its quota group pays for."""

@@ -7,48 +7,95 @@ weights were found offline for the fill and the churn of published GPU traces (d
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple
 
 
-class Fullness(NamedTuple):
-    """How much fuller nodes are preferred: `gpus_left` is the price of idle GPUs beside a pod, by eight of them; `step`
-    the grain below which costs count as equal."""
+class Weights(NamedTuple):
+    """What the cost of a node with GPUs is made of.
 
+    `share_denied` prices what a share takes from its card beyond its own size, `card_broken` the first share on a whole
+    idle card, `cores_short` (cores per GPU, weight) idle GPUs left without enough cores, `gpus_left` idle GPUs beside a
+    pod, by eight of them: how much fuller nodes are preferred; `cores_left` does so for cores. `node_broken` prices the
+    first pod on an idle node of eight GPUs, `stranded` a card's worth of idle GPUs more that pods which arrive cannot
+    use. `step` is the grain below which costs count as equal; `tie_cores` and `tie_gpus` decide then.
+    """
+
+    share_denied: float
+    card_broken: float
+    cores_short: tuple[tuple[int, float], ...]
+    cores_left: float
+    node_broken: float
     gpus_left: float
+    stranded: float
     step: float
+    tie_cores: float
+    tie_gpus: float
+
+    def towards(self, other: Weights, part: float) -> Weights:
+        """Those that lie between these and the others, which have the same depths of cores."""
+        found = [a if name == "cores_short" else a + (b - a) * part for name, a, b in self._pairs(other)]
+        depths = zip(self.cores_short, other.cores_short, strict=True)
+        short = tuple((cores, a + (b - a) * part) for (cores, a), (_, b) in depths)
+        return Weights(*found)._replace(cores_short=short)
+
+    def _pairs(self, other: Weights) -> Iterator[tuple[str, Any, Any]]:
+        return zip(self._fields, self, other, strict=True)
+
+
+FILLING: Final = Weights(
+    share_denied=30.0,
+    card_broken=2.8,
+    cores_short=((4, 1.98), (8, 8.6), (12, 1.7), (20, 6.8)),
+    cores_left=0.4,
+    node_broken=5.7,
+    gpus_left=-2.25,
+    stranded=0.0,
+    step=0.29,
+    tie_cores=0.99,
+    tie_gpus=-0.22,
+)
+TURNING_OVER: Final = Weights(
+    share_denied=32.0,
+    card_broken=5.0,
+    cores_short=((4, 2.6), (8, 10.5), (12, -0.9), (20, 5.5)),
+    cores_left=1.6,
+    node_broken=5.7,
+    gpus_left=54.0,
+    stranded=75.0,
+    step=0.82,
+    tie_cores=2.2,
+    tie_gpus=-1.4,
+)
 
 
 class Policy(NamedTuple):
     """Weights of the node cost; lower cost wins.
 
-    `share_denied` prices what a share takes from its card beyond its own size, `card_broken` the first share on a whole
-    idle card, `cores_short` (cores per GPU, weight) idle GPUs left without enough cores, `cores_left` pushes towards
-    fuller nodes, `node_broken` prices the first pod on an idle node of eight GPUs, `scarce` a GPU of a node that those
-    want who can go to few others. While pods only come, nodes are filled as `filling` says; where as many leave, room
-    comes back on any node, and `turning_over` packs. While at most `whole_reserve` (a share of all) of the largest
-    nodes is idle, a pod that does not need a whole one takes none as long as it fits elsewhere. Nodes without GPUs
-    follow `cpu_strategy`. `preference` is the price of a point of a weighed score that says what the pod prefers: how
-    full a node without GPUs is costs 0 to 100, for which kube-scheduler gives 0 to 200 points.
+    While pods only come, nodes are filled as `filling` says; where as many leave, room comes back on any node, and
+    `turning_over` packs, and looks at what pods that arrive can use. `scarce` prices a GPU of a node that those want
+    who can go to few others. While at most a part of the largest nodes is idle, a pod that does not need a whole one
+    takes none as long as it fits elsewhere: `whole_reserve`, or `whole_reserve_of_asked` of the part of all GPUs that
+    pods ask for who need one, if that is more. Nodes without GPUs follow `cpu_strategy`. `preference` is the price of a
+    point of a weighed score that says what the pod prefers: how full a node without GPUs is costs 0 to 100, for which
+    kube-scheduler gives 0 to 200 points.
     """
 
-    share_denied: float = 30.0
-    card_broken: float = 2.8
-    cores_short: tuple[tuple[int, float], ...] = ((4, 1.98), (8, 8.6), (12, 1.7), (20, 6.8))
-    cores_left: float = 0.4
-    node_broken: float = 5.7
+    filling: Weights = FILLING
+    turning_over: Weights = TURNING_OVER
     scarce: float = 10.0
-    filling: Fullness = Fullness(-2.25, 0.29)
-    turning_over: Fullness = Fullness(50.0, 1.5)
-    tie_cores: float = 0.99
-    tie_gpus: float = -0.22
     whole_reserve: float = 0.03
+    whole_reserve_of_asked: float = 0.35
     whole_reserve_cost: float = 500.0
     plain_node_bonus: float = 1000.0
     preference: float = 0.5
     foreign_part: float = 2000.0
     cpu_strategy: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
 
-    def fullness(self, turning_over: float) -> Fullness:
+    def weights(self, turning_over: float) -> Weights:
         """By how many leave for those that come, from 0 to 1."""
-        filling, packing = self.filling, self.turning_over
-        return Fullness(*(a + (b - a) * turning_over for a, b in zip(filling, packing, strict=True)))
+        return self.filling.towards(self.turning_over, turning_over)
+
+    def reserve(self, whole: float) -> float:
+        """The part of the largest nodes that is kept idle; `whole` is the part of GPUs asked for by who needs one."""
+        return max(self.whole_reserve, self.whole_reserve_of_asked * whole)

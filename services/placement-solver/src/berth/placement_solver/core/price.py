@@ -15,7 +15,8 @@ import numpy as np
 from berth.contracts import names
 from berth.placement_solver.core.devices import GPU, Want
 from berth.placement_solver.core.nodes import CPU, Nodes
-from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.policy import Policy, Weights
+from berth.placement_solver.core.prices.stranding import Stranding
 from berth.placement_solver.core.prices.table import WHOLE, Prices, worth_by_free
 from berth.placement_solver.core.seams import Floats, Mask, Rows
 
@@ -40,7 +41,7 @@ class Price:
         self.basis = basis
         self.share = 0
         """Percent of a card, of who asks for a share of one."""
-        self._fullness = policy.fullness(basis.prices.turning_over)
+        self._weights = weights = policy.weights(basis.prices.turning_over)
         self._nodes = nodes
         self._policy = policy
         self._want = want
@@ -52,15 +53,18 @@ class Price:
         self._by_card: Floats | None = None
         self._by_card_listed: list[float] = []
         """What a share of one card costs by how much of the card is free, in percent; None for who takes no share."""
-        self._shorts = [(float(cores), weight / cores) for cores, weight in policy.cores_short]
+        self._shorts = [(float(cores), weight / cores) for cores, weight in weights.cores_short if weight]
+        self._stranding: Stranding | None = None
         if want is not None:
             each = max(want.amounts[_CORE], want.amounts[_RATIO])
             self.gpus = want.instances * each / 100.0
             self._scarce = policy.scarce * self.gpus if basis.scarcity.size else 0.0
             if want.shared and want.instances == 1 and 0 < each <= WHOLE:
                 self.share = each
-                self._by_card = _share_prices(policy, basis.prices, each)
+                self._by_card = _share_prices(weights, basis.prices, each)
                 self._by_card_listed = self._by_card.tolist()
+            if weights.stranded and basis.prices.typical:
+                self._stranding = Stranding(basis.prices.typical, self._asked[CPU], want.instances, each)
 
     # --- many rows ---------------------------------------------------------------------------------------------------
 
@@ -93,8 +97,8 @@ class Price:
         return filled
 
     def _with_gpus(self, rows: Rows) -> Floats:
-        policy, nodes, (gpus_left, step) = self._policy, self._nodes, self._fullness
-        fleet = nodes.fleet
+        weights, nodes = self._weights, self._nodes
+        step, fleet = weights.step, nodes.fleet
         free = nodes.free[CPU, rows]
         gpus, cores = np.empty((2, *free.shape)), np.empty((2, *free.shape))
         np.divide(free, 1000.0, out=cores[1])
@@ -107,18 +111,20 @@ class Price:
             # One that does not serve counts as a whole one.
             card = np.where(fleet.candidates(self._want, rows), fleet.percent[:, rows], np.int16(WHOLE)).min(axis=0)
             cost += self._by_card[card]
-        cost += gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        cost += weights.gpus_left * gpus_after / 8.0 + weights.cores_left * cores_after / 128.0
         if self.gpus < 8:
             count = nodes.gpu_count[rows]
-            cost[(count >= 8) & (gpus[1] >= count)] += policy.node_broken
+            cost[(count >= 8) & (gpus[1] >= count)] += weights.node_broken
+        if self._stranding is not None:
+            cost += self._stranding.more(free, fleet.percent[:, rows]) * weights.stranded
         if self._scarce:
             cost += self._scarcity_of(rows) * self._scarce
         cost /= step
         np.floor(cost, out=cost)
         cost *= step
-        cores_after *= policy.tie_cores
+        cores_after *= weights.tie_cores
         cores_after /= 128.0
-        gpus_after *= policy.tie_gpus
+        gpus_after *= weights.tie_gpus
         gpus_after /= 8.0
         cores_after += gpus_after
         cores_after *= step * 1e-3
@@ -169,9 +175,10 @@ class Price:
         return float(filled - self._policy.plain_node_bonus)
 
     def _with_gpus_one(self, row: int) -> float:
-        policy, nodes, (gpus_left, step) = self._policy, self._nodes, self._fullness
-        cards = nodes.cards(row)
-        cores = nodes.free[CPU, row].item() / 1000.0
+        weights, nodes = self._weights, self._nodes
+        step, cards = weights.step, nodes.cards(row)
+        free = nodes.free[CPU, row].item()
+        cores = free / 1000.0
         gpus = cards.percent / 100.0
         gpus_after, cores_after = gpus - self.gpus, cores - self._cores
         cost = 0.0
@@ -180,22 +187,24 @@ class Price:
             cost += ((short if short > 0.0 else 0.0) - (before if before > 0.0 else 0.0)) * weight
         if self._by_card is not None and self._want is not None:
             cost += self._by_card_listed[min(cards.serving(self._want).least, WHOLE)]
-        cost += gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        cost += weights.gpus_left * gpus_after / 8.0 + weights.cores_left * cores_after / 128.0
         if self.gpus < 8:
             count = nodes.gpu_count[row].item()
             if count >= 8 and gpus >= count:
-                cost += policy.node_broken
+                cost += weights.node_broken
+        if self._stranding is not None:
+            cost += self._stranding.more_on_one(free, cards.by_percent) * weights.stranded
         if self._scarce and row < self.basis.scarcity.size:
             cost += self.basis.scarcity[row].item() * self._scarce
         stepped = floor(cost / step) * step
-        tie = cores_after * policy.tie_cores / 128.0 + gpus_after * policy.tie_gpus / 8.0
+        tie = cores_after * weights.tie_cores / 128.0 + gpus_after * weights.tie_gpus / 8.0
         return float(stepped + tie * (step * 1e-3))
 
 
-def _share_prices(policy: Policy, prices: Prices, each: int) -> Floats:
+def _share_prices(weights: Weights, prices: Prices, each: int) -> Floats:
     """What a share of `each` percent denies to others of a card that has 0 to 100 percent free."""
     card = np.arange(WHOLE + 1)
     worth = worth_by_free(prices)
     denied = worth[card] - worth[np.maximum(card - each, 0)] - each / 100.0
-    result: Floats = policy.share_denied * denied + policy.card_broken * (card == WHOLE)
+    result: Floats = weights.share_denied * denied + weights.card_broken * (card == WHOLE)
     return result

@@ -18,6 +18,7 @@ import msgspec
 
 from berth.contracts import names
 from berth.contracts.base import Reason
+from berth.contracts.explanation import Explanation
 from berth.contracts.state import Pod, PodTemplate, Reservation
 from berth.placement_solver.core.twins import NO_TWIN, Twins
 from berth.placement_solver.core.withdrawals import Withdrawals
@@ -56,6 +57,7 @@ class Waiting:
     ready: bool = False
     reasons: tuple[Reason, ...] = ()
     message: str = ""
+    explanation: Explanation | None = None
     named_at: float = 0.0
     named_version: int = 0
     watch: bytes = b""
@@ -192,15 +194,15 @@ class Queue:
         """It was tried in vain: back off, then wait for a sign that something changed."""
         waiting.ready = waiting.held = False
         waiting.held_for_reservation_at = None
-        waiting.reasons = reasons
+        waiting.reasons, waiting.explanation = reasons, None
         waiting.tries += 1
         waiting.tried_at = now
         self._watch(waiting, now)
 
-    def tell(self, waiting: Waiting, reasons: tuple[Reason, ...]) -> None:
+    def tell(self, waiting: Waiting, reasons: tuple[Reason, ...], explanation: Explanation | None = None) -> None:
         """The reasons of a refusal are these, and no others that might have been: if it still rests for them, it does
         until something happens that helps with these."""
-        waiting.reasons = reasons
+        waiting.reasons, waiting.explanation = reasons, explanation
         members = self._watching.get(waiting.watch)
         if members is None or members.get(waiting.name) is not waiting:
             return
@@ -317,6 +319,10 @@ class Queue:
     def ready_about(self) -> int:
         """About how many are ready; entries that are out of date count too."""
         return len(self._heap)
+
+    def position(self, waiting: Waiting) -> int:
+        """How many of those who wait come before it, if all were ready."""
+        return sum(1 for each in self.waiting.values() if each.order < waiting.order)
 
     def next_retry(self) -> float:
         """When the next back-off ends; infinite without one."""

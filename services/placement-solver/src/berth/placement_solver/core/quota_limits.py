@@ -54,9 +54,9 @@ def repair_of(exceeded: Iterable[Over]) -> str:
     ways = []
     if all(each.asked <= each.allowed for each in found):
         ways.append(f"free {' and '.join(_freed(found))}")
-    raised = list(_raised(found))
-    if raised:
-        ways.append(f"raise {' and '.join(raised)}")
+    limits = list(raised_in_words(raised(found)))
+    if limits:
+        ways.append(f"raise {' and '.join(limits)}")
     return ", or ".join(ways)
 
 
@@ -71,8 +71,9 @@ def _freed(found: Iterable[Over]) -> Iterator[str]:
             yield f"{format_amount(each.name, short)} {each.name} {whose}in quota {each.group.name}"
 
 
-def _raised(found: Iterable[Over]) -> Iterator[str]:
-    """A runtime cannot be set: a group gets at least its min, which its max must allow."""
+def raised(found: Iterable[Over]) -> dict[tuple[str, str, str], int]:
+    """What `min` and `max` have to become, by group, resource and which of the two. A runtime cannot be set: a group
+    gets at least its min, which its max must allow."""
     wanted: dict[tuple[str, str, str], int] = {}
     for each in found:
         amount = each.used + each.asked
@@ -81,6 +82,11 @@ def _raised(found: Iterable[Over]) -> Iterator[str]:
             key = (each.group.name, each.name, field)
             if amount > max(has, wanted.get(key, 0)):
                 wanted[key] = amount
+    return wanted
+
+
+def raised_in_words(wanted: Mapping[tuple[str, str, str], int]) -> Iterator[str]:
+    """The same for people."""
     fields: dict[tuple[str, str, int], list[str]] = {}
     for (group, name, field), amount in wanted.items():
         fields.setdefault((group, name, amount), []).append(field)

@@ -105,11 +105,13 @@ class Solver:
         self.tells = True
         """Whether refusals come with words; else with what `core.explain.untold` says."""
         self._within: Mask | None = None
+        self._made: tuple[Candidate, Claim] | None = None
+        """The claim that was made last which is granted nothing by itself."""
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Refusals come with words meanwhile."""
-        before, self.tells = self.tells, True
+    def telling(self, *, words: bool = True) -> Iterator[None]:
+        """Refusals come with words meanwhile, or without."""
+        before, self.tells = self.tells, words
         try:
             yield
         finally:
@@ -337,7 +339,11 @@ class Solver:
         reservation: str = "",
         before: tuple[Step, ...] = (),
     ) -> Claim:
-        return Claim(
+        is_plain = not grants and not reservation and not before
+        if is_plain and self._made is not None and _ask_alike(candidate, self._made[0]) and self._made[1].plan == plan:
+            # The first three fields of a claim say whose it is, and where.
+            return Claim(candidate.name, candidate.object.uid, self.nodes.names[row], *self._made[1][3:])
+        claim = Claim(
             name=candidate.name,
             uid=candidate.object.uid,
             node=self.nodes.names[row],
@@ -355,6 +361,9 @@ class Solver:
             uncharged=candidate.uncharged,
             surcharge=dict(candidate.surcharge),
         )
+        if is_plain:
+            self._made = candidate, claim
+        return claim
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
         if not self.tells:
@@ -540,6 +549,19 @@ def alone(placement: Placement) -> Placement:
         if gang is not None:
             return placement._replace(gang=gang)
     return placement
+
+
+def _ask_alike(one: Candidate, other: Candidate) -> bool:
+    """Whether what both take is the same, but for whose it is and where."""
+    return (
+        one.cls is other.cls
+        and one.charge is other.charge
+        and one.uncharged == other.uncharged
+        and one.quota == other.quota
+        and one.non_preemptible == other.non_preemptible
+        and one.object.attempt == other.object.attempt
+        and one.is_reservation == other.is_reservation
+    )
 
 
 def _is_handed(nomination: Nomination | None) -> bool:

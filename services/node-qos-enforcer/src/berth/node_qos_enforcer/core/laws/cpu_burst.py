@@ -102,8 +102,15 @@ def operation(policy: str, state: State, *, throttled: float | None, is_allowed:
 def next_quota(done: Operation, base_us: int, current_us: int, percent: int | None) -> int:
     """A container's quota after the round."""
     ceiling_us = int(base_us * percent / 100) if percent is not None and percent > 100 else base_us
-    wanted = {"Reset": base_us, "ScaleUp": int(current_us * UP), "ScaleDown": int(current_us * DOWN)}
-    return min(max(wanted.get(done, current_us), base_us), ceiling_us)
+    wanted_us = current_us
+    match done:
+        case "Reset":
+            wanted_us = base_us
+        case "ScaleUp":
+            wanted_us = int(current_us * UP)
+        case "ScaleDown":
+            wanted_us = int(current_us * DOWN)
+    return min(max(wanted_us, base_us), ceiling_us)
 
 
 def pod_quota(pod_us: int, before_us: Sequence[int], after_us: Sequence[int]) -> int:

@@ -70,14 +70,18 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         if isinstance(request, Problem):
             reports.append(Problem(field=f"{pod.key}.{request.field}"[:300], message=request.message))
             request = None
-        group = class_group(pod, spec)
+        own = ""
         if request is not None:
             own = f"{ROOT}/{POD_PREFIX}{pod.uid}"
             wanted += _written(own, pod_lines(request, cache_ids=cache_ids, ways=ways, vendor=snapshot.node.cpu.vendor))
-            # While it cannot be made, since the machine has no more of them, its class has to do.
-            group = own if Ref(own, TASKS) in found else group
-        if group:
-            wanted += _moved(pod, group, threads, inside.get(group, NOBODY)[1])
+        if not (read := [place for place in _places(pod) if threads.get(place)]):
+            continue
+        # While its own cannot be made, since the machine has no more of them, its class has to do.
+        group = own if own in inside else class_group(pod, spec)
+        for place in read if group else ():
+            missing = [each for each in threads[place] if each not in inside.get(group, NOBODY)[1]]
+            if missing:
+                wanted.append(Wanted(group, TASKS, "\n".join(missing), place))
     return Decided(tuple(wanted), inside, reports=tuple(reports))
 
 
@@ -134,16 +138,6 @@ def _written(group: str, lines: Lines) -> Iterator[Wanted]:
     for line in lines:
         if line is not None:
             yield Wanted(group, SCHEMATA, line.strip(), line.partition(":")[0])
-
-
-def _moved(pod: Pod, group: str, threads: Mapping[str, list[str]], inside: frozenset[str]) -> Iterator[Wanted]:
-    """Threads that are not in their group yet. `threads` are those of the control groups that were read."""
-    for place in _places(pod):
-        if not threads.get(place):
-            continue
-        missing = [each for each in threads[place] if each not in inside]
-        if missing:
-            yield Wanted(group, TASKS, "\n".join(missing), place)
 
 
 def _places(pod: Pod) -> tuple[str, ...]:

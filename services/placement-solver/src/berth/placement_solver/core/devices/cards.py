@@ -36,9 +36,11 @@ SERVING_MAX: Final = 64
 
 
 class Cards:
-    """The devices of a node. `percent` is the sum over them, `whole` how many nobody holds any part of."""
+    """The devices of a node. `percent` is the sum over them, `whole` how many nobody holds any part of; `by_percent`
+    says of those with something free how much that is, at most 100, and how many they are.
+    """
 
-    __slots__ = ("_groups", "_serving", "percent", "whole")
+    __slots__ = ("_groups", "_serving", "by_percent", "percent", "whole")
 
     def __init__(self, slots: Iterable[Slot]) -> None:
         counts: dict[tuple[Vector, Vector], int] = {}
@@ -55,6 +57,7 @@ class Cards:
             self.percent += percent * count
             if free == total and any(total):
                 self.whole += count
+        self.by_percent = tuple((min(each.percent, 100), each.devices) for each in self._groups if each.percent > 0)
 
     def serving(self, want: Want) -> Serving:
         """Those that can serve one instance of the request. Many classes of pods ask the same."""

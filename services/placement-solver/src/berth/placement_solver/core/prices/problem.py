@@ -1,41 +1,49 @@
-"""The question to the price maker: what arrives, and the nodes that it could go to, as columns.
+"""The question to the price maker: what arrives, and the nodes and quotas that it could use, as columns.
 
-It is made where the columns are, and answered in a child process that knows nothing of nodes and classes.
+It is made where the columns are, and answered in a child process that knows nothing of nodes and classes. A `Layout`
+says what the columns were, for whoever reads the answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from berth.contracts import names
-from berth.contracts.state import Node
 from berth.placement_solver.core.nodes import CPU
+from berth.placement_solver.core.prices.models import model_of
+from berth.placement_solver.core.prices.paying import Charge, charges_of
 from berth.placement_solver.core.prices.table import WHOLE
-from berth.placement_solver.core.prices.workload import Workload
+from berth.placement_solver.core.prices.workload import Group, Workload
 from berth.placement_solver.core.seams import Mask, RowArray
 
 if TYPE_CHECKING:
     from berth.placement_solver.core.classes import PodClass
     from berth.placement_solver.core.nodes import Nodes
     from berth.placement_solver.core.price import Price
+    from berth.placement_solver.core.quotas import Quotas
 
 CLASSES: Final = 128
 """The most frequent ones, by the GPUs that they ask for."""
 KINDS: Final = 32
 """Of nodes, by the GPUs that they have. Those beyond count as nodes of the last kind."""
+QUOTAS: Final = 16
+"""Limits of quota groups, those first that the most is asked of."""
 DEMAND: Final = 1.3
 """The workload is taken as if it asked for so many times the GPUs that there are: what is short shows then."""
 TIME_LIMIT_S: Final = 5.0
+SHORT: Final = 3.0
+"""What a card is worth to a class that falls short of the others, who each have the same part of what they ask for."""
 
 
 class PriceProblem(msgspec.Struct, frozen=True, tag=True):
     """Columns over classes: `pods` that come, `cores` of each, `share` of one card in percent or `whole` cards; over
-    kinds of nodes: their `cards` and `cores_of_nodes`. `suits[class][kind]` says whether it may go there."""
+    kinds of nodes: their `cards` and `cores_of_nodes`. `suits[class][kind]` says whether it may go there. `quotas` are
+    limits in cards, and `charges[quota][class]` the cards that a pod is charged there."""
 
     pods: list[float]
     cores: list[float]
@@ -44,34 +52,109 @@ class PriceProblem(msgspec.Struct, frozen=True, tag=True):
     cards: list[float]
     cores_of_nodes: list[float]
     suits: list[list[bool]]
+    quotas: list[float] = []
+    charges: list[list[float]] = []
     time_limit_s: float = TIME_LIMIT_S
 
 
-def price_problem(workload: Workload, nodes: Nodes, suitable: Callable[[PodClass], Mask]) -> PriceProblem | None:
+class Duals(msgspec.Struct, frozen=True):
+    """The answer. `shares[s]` is what a share of s percent, 0 to 99, is worth as a part of a card that is cut at its
+    best. What one more would let in, in cards of the workload: `cards` and `cores` of each kind of nodes, `quotas` of
+    each limit. `short` are pods of each class that found no place where those of others did."""
+
+    shares: list[float]
+    cards: list[float] = []
+    cores: list[float] = []
+    quotas: list[float] = []
+    short: list[float] = []
+
+
+class Kind(NamedTuple):
+    """Nodes that are alike: so many of them, and what each has."""
+
+    model: str
+    nodes: int
+    cards: float
+    cores: float
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.model or 'GPU'} x{self.cards:g}"
+
+
+class Layout(NamedTuple):
+    """What the columns stand for. `arriving` says which shares arrive, by size."""
+
+    classes: tuple[PodClass, ...]
+    kinds: tuple[Kind, ...]
+    charges: tuple[Charge, ...]
+    arriving: dict[int, float]
+
+
+def price_problem(
+    workload: Workload,
+    nodes: Nodes,
+    suitable: Callable[[PodClass], Mask],
+    quotas: Quotas,
+    arriving: dict[int, float] | None = None,
+) -> tuple[PriceProblem, Layout] | None:
     """The question as things are; None where nothing is to be priced."""
     size = len(nodes)
     counts = nodes.gpu_count[:size] * nodes.alive[:size]
     rows = np.flatnonzero(counts)
+    charges = charges_of(workload, quotas)
     listed = sorted(
-        ((part * cls.price.gpus, part, cls) for cls, part in workload.classes() if cls.price is not None),
-        key=lambda each: (-each[0], each[2].index),
+        ((part * cls.price.gpus, part, cls, payer) for cls, payer, part in _split(workload, charges) if cls.price),
+        key=lambda each: (-each[0], each[2].index, each[3] or ("", "")),
     )[:CLASSES]
-    asked = sum(gpus for gpus, _, _ in listed)
+    asked = sum(gpus for gpus, *_ in listed)
     if not rows.size or asked <= 0.0:
         return None
-    kind_of, cards, cores = _kinds(nodes, rows)
+    kind_of, kinds = _kinds(nodes, rows)
     scale = DEMAND * float(counts.sum()) / asked
-    chosen = [cls for _, _, cls in listed]
+    chosen = [cls for _, _, cls, _ in listed]
     prices = [cls.price for cls in chosen if cls.price is not None]
-    return PriceProblem(
-        pods=[part * scale for _, part, _ in listed],
+    suits: dict[int, list[bool]] = {}
+    for cls in chosen:
+        if cls.index not in suits:
+            suits[cls.index] = _suits(suitable(cls)[rows], kind_of, len(kinds))
+    limits = sorted(charges, key=lambda each: (each.limit / max(each.asked * scale, 1e-9), each.name))[:QUOTAS]
+    problem = PriceProblem(
+        pods=[part * scale for _, part, _, _ in listed],
         cores=[cls.requests.get(names.CPU, 0) / 1000.0 for cls in chosen],
         share=[_share(price) for price in prices],
         whole=[0.0 if _share(price) else price.gpus for price in prices],
-        cards=cards,
-        cores_of_nodes=cores,
-        suits=[_suits(suitable(cls)[rows], kind_of, len(cards)) for cls in chosen],
+        cards=[kind.nodes * kind.cards for kind in kinds],
+        cores_of_nodes=[kind.nodes * kind.cores for kind in kinds],
+        suits=[suits[cls.index] for cls in chosen],
+        quotas=[charge.limit for charge in limits],
+        charges=[
+            [charge.of(cls) if payer in charge.payers else 0.0 for _, _, cls, payer in listed] for charge in limits
+        ],
     )
+    return problem, Layout(
+        tuple(chosen),
+        tuple(kinds),
+        tuple(limits),
+        {size: part for size, part in (arriving or {}).items() if size < WHOLE},
+    )
+
+
+def _split(workload: Workload, charges: Sequence[Charge]) -> list[tuple[PodClass, Group | None, float]]:
+    """The classes with their part of all arrivals; by who pays, where that limits anything."""
+    limited = {payer for charge in charges for payer in charge.payers}
+    paid: dict[PodClass, list[tuple[Group, float]]] = {}
+    for cls, payer, part in workload.paid():
+        if payer in limited:
+            paid.setdefault(cls, []).append((payer, part))
+    found: list[tuple[PodClass, Group | None, float]] = []
+    for cls, part in workload.classes():
+        by_payer = paid.get(cls, [])
+        found += [(cls, payer, of_payer) for payer, of_payer in by_payer]
+        if (rest := part - sum(of_payer for _, of_payer in by_payer)) > 1e-9:
+            found.append((cls, None, rest))
+    return found
 
 
 def _share(price: Price) -> int:
@@ -79,10 +162,11 @@ def _share(price: Price) -> int:
     return price.share if price.share < WHOLE else 0
 
 
-def _kinds(nodes: Nodes, rows: RowArray) -> tuple[RowArray, list[float], list[float]]:
-    """Which kind the node of each row is of, and the cards and cores of each kind."""
+def _kinds(nodes: Nodes, rows: RowArray) -> tuple[RowArray, list[Kind]]:
+    """Which kind the node of each row is of, and the kinds. Of those that count as the last one, what each has is their
+    mean."""
     counts, cpu = nodes.gpu_count[rows].tolist(), nodes.allocatable[CPU, rows].tolist()
-    shapes = [(_model(nodes.states[row]), *shape) for row, *shape in zip(rows.tolist(), counts, cpu, strict=True)]
+    shapes = [(model_of(nodes.states[row]), *shape) for row, *shape in zip(rows.tolist(), counts, cpu, strict=True)]
     by_shape: Counter[tuple[str, int, int]] = Counter()
     for shape in shapes:
         by_shape[shape] += shape[1]
@@ -90,13 +174,11 @@ def _kinds(nodes: Nodes, rows: RowArray) -> tuple[RowArray, list[float], list[fl
     place = {shape: min(at, KINDS - 1) for at, shape in enumerate(ordered)}
     kind_of = np.array([place[shape] for shape in shapes], np.intp)
     number = int(kind_of.max()) + 1
-    cards = np.bincount(kind_of, counts, number)
-    cores = np.bincount(kind_of, cpu, number) / 1000.0
-    return kind_of, cards.tolist(), cores.tolist()
-
-
-def _model(node: Node | None) -> str:
-    return "" if node is None else node.labels.get(names.LABEL_GPU_MODEL, "")
+    of_kind = np.bincount(kind_of, minlength=number)
+    cards = np.bincount(kind_of, counts, number) / of_kind
+    cores = np.bincount(kind_of, cpu, number) / of_kind / 1000.0
+    models = [shape[0] if at < KINDS - 1 or len(ordered) <= KINDS else "" for at, shape in enumerate(ordered[:KINDS])]
+    return kind_of, [Kind(*each) for each in zip(models, of_kind.tolist(), cards.tolist(), cores.tolist(), strict=True)]
 
 
 def _suits(suitable: Mask, kind_of: RowArray, number: int) -> list[bool]:

@@ -18,21 +18,12 @@ import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.prices.problem import CLASSES, KINDS, PriceProblem
+from berth.placement_solver.core.prices.problem import CLASSES, KINDS, QUOTAS, SHORT, Duals, PriceProblem
 from berth.placement_solver.core.prices.table import WHOLE
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-SHORT: Final = 3.0
 TINY: Final = 1e-6
-
-
-class Duals(NamedTuple):
-    """`shares[s]` of a share of s percent, 0 to 99, as a part of a card that is cut at its best, all 0 where cards for
-    shares are not short; `cards` of each kind of nodes, in cards' worth of the workload."""
-
-    shares: list[float]
-    cards: list[float]
 
 
 class _Program(NamedTuple):
@@ -47,8 +38,13 @@ class _Program(NamedTuple):
     most: cp.Parameter
     cards: cp.Parameter
     cores_of_nodes: cp.Parameter
+    quotas: cp.Parameter
+    charges: cp.Parameter
+    missing: cp.Variable
     by_size: cp.Constraint
     by_kind: cp.Constraint
+    by_core: cp.Constraint
+    by_quota: cp.Constraint
 
 
 def solve(asked: PriceProblem) -> Duals | None:
@@ -70,16 +66,36 @@ def solve(asked: PriceProblem) -> Duals | None:
     program.most.value = most
     program.cards.value = _padded(asked.cards, KINDS)
     program.cores_of_nodes.value = _padded(asked.cores_of_nodes, KINDS)
+    charges = np.zeros((QUOTAS, CLASSES))
+    charges[: len(asked.quotas), :classes] = np.array(asked.charges).reshape(-1, classes)
+    program.charges.value = charges
+    program.quotas.value = _padded(asked.quotas, QUOTAS)
     try:
         program.problem.solve(solver=cp.HIGHS, threads=1, time_limit=asked.time_limit_s, warm_start=False)
     except (cp.error.SolverError, ValueError):
         return None
     if program.problem.status != cp.OPTIMAL:
         return None
-    shares, cards = np.abs(program.by_size.dual_value), np.abs(program.by_kind.dual_value)[:kinds]
+    shares = np.abs(program.by_size.dual_value)
     # Not by the price of some kind of cards: those that are scarce are dear for other reasons than their shares.
     shares = (shares / max(_best_cut(shares), TINY)).clip(0.0, 1.0)
-    return Duals(shares.round(6).tolist(), cards.round(6).tolist())
+    return Duals(
+        shares=shares.round(6).tolist(),
+        cards=_told(program.by_kind, kinds),
+        cores=_told(program.by_core, kinds),
+        quotas=_told(program.by_quota, len(asked.quotas)),
+        short=_listed(program.missing.value, classes),
+    )
+
+
+def _told(constraint: cp.Constraint, number: int) -> list[float]:
+    """What one more of each would let in."""
+    return _listed(constraint.dual_value, number)
+
+
+def _listed(values: npt.ArrayLike, number: int) -> list[float]:
+    found: list[float] = np.abs(np.atleast_1d(np.array(values, float)))[:number].round(6).tolist()
+    return found
 
 
 def _best_cut(shares: Floats) -> float:
@@ -103,6 +119,7 @@ def _program() -> _Program:
     pods, gpus, cores, share, whole = (cp.Parameter(CLASSES, nonneg=True) for _ in range(5))
     cards, cores_of_nodes = (cp.Parameter(KINDS, nonneg=True) for _ in range(2))
     all_gpus = cp.Parameter(nonneg=True)
+    quotas, charges = cp.Parameter(QUOTAS, nonneg=True), cp.Parameter((QUOTAS, CLASSES), nonneg=True)
     sizes, most = cp.Parameter((WHOLE, CLASSES), nonneg=True), cp.Parameter((CLASSES, KINDS), nonneg=True)
     placed = cp.Variable((CLASSES, KINDS), nonneg=True)
     part, missing = cp.Variable(nonneg=True), cp.Variable(CLASSES, nonneg=True)
@@ -115,6 +132,8 @@ def _program() -> _Program:
     whole_card[-1] = 1.0
     by_size = sizes @ cp.sum(placed, axis=1) <= of_size @ flow
     by_kind = cut + whole @ placed <= cards
+    by_core = cores @ placed <= cores_of_nodes
+    by_quota = charges @ cp.sum(placed, axis=1) <= quotas
     problem = cp.Problem(
         cp.Maximize(all_gpus * part - SHORT * (gpus @ missing)),
         [
@@ -123,12 +142,30 @@ def _program() -> _Program:
             out @ flow <= into @ flow + whole_card * cp.sum(cut),
             by_kind,
             share @ placed <= cut,
-            cores @ placed <= cores_of_nodes,
+            by_core,
             placed <= most,
+            by_quota,
         ],
     )
     return _Program(
-        problem, pods, gpus, all_gpus, cores, share, whole, sizes, most, cards, cores_of_nodes, by_size, by_kind
+        problem,
+        pods,
+        gpus,
+        all_gpus,
+        cores,
+        share,
+        whole,
+        sizes,
+        most,
+        cards,
+        cores_of_nodes,
+        quotas,
+        charges,
+        missing,
+        by_size,
+        by_kind,
+        by_core,
+        by_quota,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berth.placement_solver.core.prices.stranding import Typical, typical_of
 from berth.placement_solver.core.prices.workload import Workload
 from berth.placement_solver.core.seams import Floats
 
@@ -33,6 +34,8 @@ RARE: Final = 0.002
 """A size that fewer shares of a card have does not count: nobody keeps room for it."""
 STEPS: Final = 4
 """Grain of `turning_over`, so that noise makes no new prices."""
+WHOLE_STEP: Final = 0.05
+"""Grain of `whole`."""
 TURNS_OVER: Final = 0.5
 """So many that leave for each that comes: the cluster is full, and what comes takes the room of what leaves."""
 
@@ -42,11 +45,14 @@ class Prices(NamedTuple):
 
     `shares` are sizes of shares in percent of a card, ascending, and what each is worth as a part of the card. Empty:
     the sizes that arrive are not known, and the smallest of each range of `SHARE_PRICES` stands for it.
-    `turning_over` is 0 while pods only come, and 1 where as many leave.
+    `turning_over` is 0 while pods only come, and 1 where as many leave; where some leave, `typical` are the kinds of
+    pods that arrive most. `whole` is the part of all GPUs that pods ask for who need a whole one of the largest nodes.
     """
 
     shares: tuple[tuple[int, float], ...] = ()
     turning_over: float = 0.0
+    whole: float = 0.0
+    typical: tuple[Typical, ...] = ()
 
 
 UNKNOWN: Final = Prices()
@@ -67,12 +73,20 @@ def mix_of(workload: Workload) -> dict[int, float]:
     return {size: part / whole for size, part in by_size.items()}
 
 
-def prices_of(workload: Workload, before: Prices = UNKNOWN, duals: Sequence[float] = ()) -> Prices:
+def prices_of(
+    workload: Workload,
+    before: Prices = UNKNOWN,
+    duals: Sequence[float] = (),
+    *,
+    known_from: int = KNOWN_FROM,
+    largest: int = 0,
+) -> Prices:
     """The prices for what arrives. Those of `before` stay as long as little has changed.
 
     `duals`: what shares of 0 to 99 percent are worth by the price maker; empty: `SHARE_PRICES` hold.
+    `largest` is how many GPUs the largest nodes have; 0: that is not known.
     """
-    if workload.arrivals < KNOWN_FROM:
+    if workload.arrivals < known_from:
         return before
     # A size stays until it is twice as rare.
     known = {size for size, _ in before.shares}
@@ -81,7 +95,23 @@ def prices_of(workload: Workload, before: Prices = UNKNOWN, duals: Sequence[floa
     if abs(turning - before.turning_over) * STEPS < 1.0 and 0.0 < turning < 1.0:
         turning = before.turning_over
     shares = ((size, duals[size] if size < len(duals) else price_of_share(size)) for size in sizes)
-    return Prices(tuple(shares), round(turning * STEPS) / STEPS)
+    turning_over = round(turning * STEPS) / STEPS
+    whole = _whole_of(workload, largest) if largest > 1 else 0.0
+    if abs(whole - before.whole) < WHOLE_STEP:
+        whole = before.whole
+    typical = typical_of(workload, before.typical) if turning_over else ()
+    return Prices(tuple(shares), turning_over, round(whole / WHOLE_STEP) * WHOLE_STEP, typical)
+
+
+def _whole_of(workload: Workload, largest: int) -> float:
+    """The part of all GPUs that pods ask for who need so many on one node."""
+    asked = whole = 0.0
+    for cls, part in workload.classes():
+        gpus = part * cls.price.gpus if cls.price is not None else 0.0
+        asked += gpus
+        if cls.want is not None and cls.want.instances >= largest:
+            whole += gpus
+    return whole / asked if asked else 0.0
 
 
 def worth_by_free(prices: Prices) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from berth.contracts.state import Pod
 from berth.rules.gpu_request import FAMILY
@@ -12,6 +12,9 @@ from berth.transaction.book import FINISHED_PHASES
 if TYPE_CHECKING:
     from berth.placement_solver.core.classes import PodClass
 
+Group: TypeAlias = tuple[str, str]
+"""Tree and name of a quota group."""
+K = TypeVar("K")
 HALVED_AFTER: Final = 3000
 """An arrival counts half once so many others have come."""
 CLASSES_MAX: Final = 1024
@@ -28,6 +31,7 @@ class Workload:
     def __init__(self) -> None:
         self._next = 1.0
         self._by_class: dict[PodClass, float] = {}
+        self._paid: dict[tuple[PodClass, Group], float] = {}
         self._came = 0.0
         self._left = 0.0
         self.total = 0.0
@@ -35,16 +39,18 @@ class Workload:
         self.arrivals = 0
         """So many have come, ever."""
 
-    def came(self, cls: PodClass) -> None:
-        """A pod of the class waits for the first time; those without GPUs do not count."""
+    def came(self, cls: PodClass, payer: Group | None = None) -> None:
+        """A pod of the class waits for the first time, for which the group pays; those without GPUs do not count."""
         if cls.want is None:
             return
         self.arrivals += 1
         self._by_class[cls] = self._by_class.get(cls, 0.0) + self._next
+        if payer is not None:
+            self._paid[cls, payer] = self._paid.get((cls, payer), 0.0) + self._next
         self.total += self._next
         self._came += self._next
         self._next *= _GROWTH
-        if self._next > _LARGE or len(self._by_class) > CLASSES_MAX:
+        if self._next > _LARGE or max(len(self._by_class), len(self._paid)) > CLASSES_MAX:
             self._renew()
 
     def left(self) -> None:
@@ -60,13 +66,22 @@ class Workload:
         """Those that arrive, each with its part of all arrivals."""
         return ((cls, weight / self.total) for cls, weight in self._by_class.items())
 
+    def paid(self) -> Iterator[tuple[PodClass, Group, float]]:
+        """Those for whom a quota group pays, each with its part of all arrivals."""
+        return ((cls, payer, weight / self.total) for (cls, payer), weight in self._paid.items())
+
     def _renew(self) -> None:
-        kept = sorted(self._by_class.items(), key=lambda each: -each[1])[: CLASSES_MAX // 2]
-        self._by_class = {cls: weight / self._next for cls, weight in kept if weight / self._next > 1e-6}
+        self._by_class = self._kept(self._by_class)
+        self._paid = {each: weight for each, weight in self._kept(self._paid).items() if each[0] in self._by_class}
         self._came /= self._next  # with those of classes that are not kept: who leaves may be of one
         self._left /= self._next
         self.total = sum(self._by_class.values())
         self._next = 1.0
+
+    def _kept(self, weights: dict[K, float]) -> dict[K, float]:
+        """The largest of them, as they count from now on."""
+        kept = sorted(weights.items(), key=lambda each: -each[1])[: CLASSES_MAX // 2]
+        return {each: weight / self._next for each, weight in kept if weight / self._next > 1e-6}
 
 
 def has_left(before: Pod | None, now: Pod | None) -> bool:

@@ -45,6 +45,7 @@ class Charges:
             if found is None:
                 return
             charge = found
+            charge.claim = claim  # whoever is lifted for a while goes on being charged to its quota
             if len(held) > 1:
                 self._held[name] = tuple(each for each in held if each is not charge)
             else:

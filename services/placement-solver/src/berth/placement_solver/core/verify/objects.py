@@ -22,7 +22,8 @@ def object_problems(
 ) -> Iterator[str]:
     """What speaks against placing this object now, and on this node; capacity is not looked at.
 
-    `before` was looked at just now: what speaks against the node for an object that says the same was said of it.
+    `before` was looked at just now: what speaks against an object that says the same, or against the node for it, was
+    said of it.
     `is_handed_over`: it takes the place of a placeholder, which is a Reservation to it.
     """
     obj = view.book.seen(claim.name)
@@ -33,25 +34,13 @@ def object_problems(
         yield f"is on node {obj.node} already"
     if obj.deleting or obj.phase in ENDED:
         yield "is ending or has ended"
-    if obj.template.gates:
-        yield f"is held by a scheduling gate {obj.template.gates[0]}"
-    if obj.problems or obj.template.constraints:
-        yield "says something about its placement that cannot be honoured"
     if claim.attempt != obj.attempt:
         yield f"the claim is for attempt {claim.attempt}, the object is at {obj.attempt}"
     if not claim.plan:
         yield "the claim names no plan"
-    requests = obj.template.requests
-    if claim.amounts != requests and _positive(claim.amounts) != _positive(requests):
-        yield "the claim's amounts are not those of the request"
-    ports = obj.template.host_ports
-    if (claim.ports or ports) and sorted(claim.ports) != sorted(
-        _port_text(port.host_ip, port.protocol, port.port) for port in ports
-    ):
-        yield "the claim's host ports are not those of the object"
-    if isinstance(obj, Pod) and not is_handed_over:
-        yield from affinity_problems(claim, obj)
-    if before is not None and _are_alike(claim, obj, before, view):
+    if before is None or not _are_alike(claim, obj, before, view):
+        yield from _own_problems(claim, obj, is_handed_over=is_handed_over)
+    elif claim.node == before.node:
         return
     row = view.nodes.rows.get(claim.node)
     node = view.nodes.states[row] if row is not None else None
@@ -63,16 +52,39 @@ def object_problems(
     yield from node_problems(obj, node, wish.profile)
 
 
+def _own_problems(claim: Claim, obj: Pod | Reservation, *, is_handed_over: bool) -> Iterator[str]:
+    """What speaks against the claim whatever its node is, of what others may say as well."""
+    if obj.template.gates:
+        yield f"is held by a scheduling gate {obj.template.gates[0]}"
+    if obj.problems or obj.template.constraints:
+        yield "says something about its placement that cannot be honoured"
+    requests = obj.template.requests
+    if claim.amounts != requests and _positive(claim.amounts) != _positive(requests):
+        yield "the claim's amounts are not those of the request"
+    ports = obj.template.host_ports
+    if (claim.ports or ports) and sorted(claim.ports) != sorted(
+        _port_text(port.host_ip, port.protocol, port.port) for port in ports
+    ):
+        yield "the claim's host ports are not those of the object"
+    if isinstance(obj, Pod) and not is_handed_over:
+        yield from affinity_problems(claim, obj)
+
+
 def _are_alike(claim: Claim, obj: Pod | Reservation, before: Claim, view: View) -> bool:
-    """Whether the same is asked of the same node for two pods, neither of which is granted anything within it."""
+    """Whether two pods say the same, and their claims the same of what they ask for; neither is granted anything
+    within its node, or draws on a reservation."""
     other = view.book.seen(before.name)
     return (
-        claim.node == before.node
-        and not claim.grants
+        not claim.grants
         and not before.grants
         and claim.amounts == before.amounts
+        and claim.ports == before.ports
+        and not claim.reservation
+        and not before.reservation
         and isinstance(obj, Pod)
         and isinstance(other, Pod)
+        and not obj.problems
+        and not other.problems
         and obj.template == other.template
     )
 

@@ -209,7 +209,7 @@ class Verifier:
             ]
             if texts:
                 problems += [f"{_name(claim)}: {text}" for text in texts]
-            before = claim
+            before = None if is_handed else claim
             by_node.setdefault(claim.node, []).append(claim)
         uids_gone = {each.uid for each in gone}
         for node, arriving in by_node.items():

@@ -30,6 +30,8 @@ Domain: TypeAlias = tuple[str, str]
 def affinity_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -> Iterator[str]:
     """What speaks against a plan that makes these claims, in this order."""
     world, has_terms = _World(view, placed), False
+    if not world.is_guarded and not any(_has_affinity(claim, view) for claim in claims):
+        return
     arriving = []
     for claim in claims:
         seen, node = view.book.seen(claim.name), node_of(claim.node, view)
@@ -50,6 +52,11 @@ def affinity_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -
                 yield f"{'/'.join(claim.name)}: node {node.name}: {reason}"
         if pod_of(claim.name, claim.uid, view) is not None:
             world.place(peer, terms, node)
+
+
+def _has_affinity(claim: Claim, view: View) -> bool:
+    seen = view.book.seen(claim.name)
+    return seen is not None and seen.template.affinity is not None
 
 
 class _World:

@@ -1,0 +1,257 @@
+"""Playing it through: pods end as pods of their kind do, others arrive as they did, and who waits takes what is free.
+
+A cheap picture of the solver: amounts, cards and quotas count, in the order of the queue, and who fits goes before who
+does not. What it leaves out (affinities, who is made to leave, NUMA nodes) `bands` corrects on the average.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.placement_solver.core.estimates.ground import Ground, Want
+from berth.placement_solver.core.estimates.lifetimes import Curves, Kind
+
+EVENTS_MAX: Final = 2000
+"""In one game; who has not started by then starts later than is known."""
+NEARLY: Final = 0.999
+"""Of a card: parts are sums of decimals."""
+LATE_MAX: Final = 0.1
+"""Who does not start in more games than this part of them is not played for any more: nothing will be said of it."""
+DRAWN: Final = 64
+"""Lifetimes of a kind that are drawn at once."""
+_END, _COME = 0, 1
+Held = tuple[tuple[int, float], ...]
+
+
+class _Unit(NamedTuple):
+    """One that waits in a game: its place in the order, its class, its kind, its name where it is asked about."""
+
+    order: tuple[int, int]
+    cls: int
+    kind: Kind
+    id: str
+
+
+class _Class(NamedTuple):
+    """Those who want the same: what, how many together, on which rows."""
+
+    want: Want
+    size: int
+    rows: npt.NDArray[np.bool_] | None
+
+
+class Table:
+    """What is free while it is played."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.free, self.room = ground.free.copy(), ground.room.copy()
+        self.cards: list[list[float]] = ground.cards.tolist()
+        self.whole = np.count_nonzero(ground.cards >= NEARLY, axis=1)
+        self.most = np.maximum(ground.cards.max(axis=1), 0.0)
+
+    def has_room(self, want: Want) -> bool:
+        """Whether its groups may be charged."""
+        room = self.room
+        return all(room[group, name] >= amount for group in want.groups for name, amount in want.charged)
+
+    def fits(self, want: Want, row: int) -> bool:
+        """Whether one fits on a row."""
+        if want.cards > self.whole[row] or want.part * NEARLY > self.most[row]:
+            return False
+        free = self.free
+        for column, amount in want.amounts:  # noqa: SIM110 - hot
+            if free[column, row] < amount:
+                return False
+        return True
+
+    def rows(self, cls: _Class) -> npt.NDArray[np.intp]:
+        """Those on which one fits."""
+        want = cls.want
+        found = (self.whole >= want.cards) & (self.most >= want.part * NEARLY)
+        if cls.rows is not None:
+            found &= cls.rows
+        for column, amount in want.amounts:
+            found &= self.free[column] >= amount
+        return np.flatnonzero(found)
+
+    def take(self, want: Want, row: int) -> Held:
+        """One is placed; which cards it has."""
+        self._count(want, row, -1.0)
+        cards = self.cards[row]
+        held: Held = ()
+        if want.cards:
+            held = tuple((at, 1.0) for at, left in enumerate(cards) if left >= NEARLY)[: want.cards]
+        elif want.part:
+            held = ((min((left, at) for at, left in enumerate(cards) if left >= want.part * NEARLY)[1], want.part),)
+        if held:
+            self._hold(row, held, -1.0)
+        return held
+
+    def give(self, want: Want, row: int, held: Held) -> None:
+        """One has ended."""
+        self._count(want, row, 1.0)
+        if held:
+            self._hold(row, held, 1.0)
+
+    def _hold(self, row: int, held: Held, sign: float) -> None:
+        cards = self.cards[row]
+        for at, part in held:
+            cards[at] += sign * part
+        self.whole[row] = sum(left >= NEARLY for left in cards)
+        self.most[row] = max(0.0, *cards)
+
+    def _count(self, want: Want, row: int, sign: float) -> None:
+        for column, amount in want.amounts:
+            self.free[column, row] += sign * amount
+        for group in want.groups:
+            for name, amount in want.charged:
+                self.room[group, name] += sign * amount
+
+
+def played(
+    ground: Ground,
+    curves: Curves,
+    seed: int,
+    times: int,
+    is_over: Callable[[], bool],
+    events_max: int = EVENTS_MAX,
+) -> dict[str, list[float]]:
+    """When each that waits starts, in seconds from now, each time that it is played; infinite: not within what is
+    known. Fewer times when time `is_over`."""
+    found: dict[str, list[float]] = {each.id: [] for each in ground.waits}
+    rng = np.random.default_rng(seed)
+    ends = [curves.left_s(each.kind, each.age_s, rng.random(times)) for each in ground.runs]
+    late = dict.fromkeys(found, 0)
+    for index in range(times):
+        asked = {unit for unit, often in late.items() if often <= LATE_MAX * times}
+        if not asked or is_over():
+            break
+        game = _Game(ground, curves, rng, asked)
+        started = game.play([float(each[index]) for each in ends], events_max)
+        for unit, starts in found.items():
+            late[unit] += unit not in started
+            starts.append(started.get(unit, np.inf))
+    return found
+
+
+class _Game:
+    def __init__(self, ground: Ground, curves: Curves, rng: np.random.Generator, asked: set[str]) -> None:
+        self._ground, self._curves, self._rng = ground, curves, rng
+        self._table = Table(ground)
+        self._classes: list[_Class] = []
+        self._numbers: dict[tuple[Want, int, int], int] = {}
+        self._queues: dict[int, deque[_Unit]] = {}
+        self._events: list[tuple[float, int, int]] = []
+        self._running: list[tuple[int, Want, Held]] = [(each.row, each.want, each.held) for each in ground.runs]
+        self._drawn: dict[Kind, list[float]] = {}
+        self._targets = set(asked)
+        self._started: dict[str, float] = {}
+        self._came = 0
+
+    def play(self, ends: list[float], events_max: int) -> dict[str, float]:
+        """When each started."""
+        ground, events = self._ground, self._events
+        for each in ground.waits:
+            self._wait(each.want, each.size, each.rows, each.kind, each.priority, each.id)
+        coming = [(self._number(each.want, 1, each.rows), each.kind, each.priority) for each in ground.arrives]
+        events += [(at, _END, index) for index, at in enumerate(ends) if at < np.inf]
+        heapq.heapify(events)
+        if coming:
+            heapq.heappush(events, (float(self._rng.exponential(ground.every_s)), _COME, 0))
+        for _ in range(events_max):
+            if not events or not self._targets:
+                break
+            now, what, index = heapq.heappop(events)
+            if what == _COME:
+                heapq.heappush(events, (now + float(self._rng.exponential(ground.every_s)), _COME, 0))
+                self._arrive(now, *coming[int(self._rng.integers(len(coming)))])
+            else:
+                row, want, held = self._running[index]
+                self._table.give(want, row, held)
+                self._fill(now, row, want)
+        return self._started
+
+    def _number(self, want: Want, count: int, rows: npt.NDArray[np.bool_] | None) -> int:
+        key = (want, count, 0 if rows is None else hash(rows.tobytes()))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._classes)
+            self._classes.append(_Class(want, count, rows))
+        return number
+
+    def _wait(
+        self, want: Want, count: int, rows: npt.NDArray[np.bool_] | None, kind: Kind, priority: int, unit: str
+    ) -> None:
+        self._came += 1
+        number = self._number(want, count, rows)
+        self._queues.setdefault(number, deque()).append(_Unit((-priority, self._came), number, kind, unit))
+
+    def _arrive(self, now: float, cls: int, kind: Kind, priority: int) -> None:
+        """One like those who wait already waits behind them."""
+        self._came += 1
+        unit = _Unit((-priority, self._came), cls, kind, "")
+        queue = self._queues.get(cls)
+        if queue:
+            queue.append(unit)
+        elif (rows := self._everywhere(self._classes[cls])) is not None:
+            self._start(unit, rows, now)
+        else:
+            self._queues[cls] = deque((unit,))
+
+    def _fill(self, now: float, row: int, ended: Want) -> None:
+        """Somebody has ended on a row: who waits takes what is free there now, first ones first."""
+        table = self._table
+        heads = sorted((queue[0].order, number) for number, queue in self._queues.items() if queue)
+        for _, number in heads:
+            cls, queue = self._classes[number], self._queues[number]
+            anywhere = cls.size > 1 or bool(cls.want.groups and not set(cls.want.groups).isdisjoint(ended.groups))
+            while queue:
+                if anywhere:
+                    rows = self._everywhere(cls)
+                elif (cls.rows is None or cls.rows[row]) and table.fits(cls.want, row) and table.has_room(cls.want):
+                    rows = [row]
+                else:
+                    rows = None
+                if rows is None:
+                    break
+                self._start(queue.popleft(), rows, now)
+
+    def _start(self, unit: _Unit, rows: list[int], now: float) -> None:
+        want = self._classes[unit.cls].want
+        for row in rows:
+            held = self._table.take(want, row)
+            lasts = self._lasts(unit.kind)
+            self._running.append((row, want, held))
+            if lasts < np.inf:
+                heapq.heappush(self._events, (now + lasts, _END, len(self._running) - 1))
+        if unit.id:
+            self._started[unit.id] = now
+            self._targets.discard(unit.id)
+
+    def _lasts(self, kind: Kind) -> float:
+        drawn = self._drawn.get(kind)
+        if not drawn:
+            drawn = self._drawn[kind] = self._curves.left_s(kind, 0.0, self._rng.random(DRAWN)).tolist()
+        return drawn.pop()
+
+    def _everywhere(self, cls: _Class) -> list[int] | None:
+        """A row for each of a unit; None where not all of it fits. What is tried is taken back."""
+        table, placed = self._table, list[tuple[int, Held]]()
+        for _ in range(cls.size):
+            rows = table.rows(cls) if table.has_room(cls.want) else ()
+            if not len(rows):
+                break
+            left = table.whole[rows] * 1e9 + table.most[rows] * 1e6 + table.free[0, rows] / 1e6
+            row = int(rows[int(left.argmin())])  # where least is left
+            if cls.size == 1:
+                return [row]
+            placed.append((row, table.take(cls.want, row)))
+        for row, held in placed:
+            table.give(cls.want, row, held)
+        return [row for row, _ in placed] if len(placed) == cls.size else None

@@ -1,0 +1,200 @@
+"""How long pods stay, who starts when, and words that are corrected by what comes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.contracts import names
+from berth.placement_solver.core.estimates.bands import Bands
+from berth.placement_solver.core.estimates.ground import Arrives, Ground, Runs, Waits, Want
+from berth.placement_solver.core.estimates.lifetimes import ENOUGH, Lifetimes
+from berth.placement_solver.core.estimates.playing import played
+from berth.placement_solver.core.estimates.stays import cards_of, kind_of
+from berth.testing.builders import pod
+
+KIND = ("part", "ml", "cpu=1")
+
+
+def lifetimes(*seconds: float) -> Lifetimes:
+    found = Lifetimes()
+    for each in seconds:
+        found.ended(KIND, each)
+    return found
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=4)
+def test_what_is_left_is_as_it_was_seen(seed: int) -> None:
+    """Of those that have reached an age, drawn from what was seen: medians agree, to the width of a bin."""
+    rng = np.random.default_rng(seed)
+    seen = rng.lognormal(6.0, 1.5, 1500)
+    curves = lifetimes(*seen).curves(())
+    chances = (np.arange(400) + 0.5) / 400
+    for age in (0.0, float(np.quantile(seen, 0.5))):
+        left = curves.left_s(KIND, age, chances)
+        expected = np.median(seen[seen > age] - age)
+        assert expected / 1.5 < np.median(left) < expected * 1.5
+
+
+def test_who_still_runs_counts_as_not_yet_ended() -> None:
+    """Without them long ones would seem to end early: half of the pods are still there after an hour."""
+    ends = lifetimes(*[100.0] * 50)
+    alone = ends.curves(()).left_s(KIND, 0.0, np.array([0.75]))
+    beside = ends.curves([(KIND, 3600.0)] * 50).left_s(KIND, 0.0, np.array([0.75]))
+    assert alone[0] < 150.0
+    assert np.isinf(beside[0])
+
+
+def test_too_little_is_nothing_and_a_wider_kind_helps_out() -> None:
+    few = lifetimes(*[100.0] * (int(ENOUGH) - 5))
+    assert np.isinf(few.curves(()).left_s(KIND, 0.0, np.array([0.5]))[0])
+    many = lifetimes(*[100.0] * 50)
+    assert many.curves(()).of(("part", "other", "cpu=2")) is not None
+    assert many.curves(()).of(()) is not None
+
+
+def test_what_is_long_ago_counts_less() -> None:
+    found = lifetimes(*[100_000.0] * 100, *[10.0] * 6000)
+    assert found.curves(()).left_s(KIND, 0.0, np.array([0.9]))[0] < 100.0
+
+
+def test_kinds_are_bounded() -> None:
+    found = Lifetimes()
+    for index in range(3000):
+        found.ended(("part", f"g{index}", "x"), 10.0)
+    assert len(found._ends) < 3000
+
+
+@pytest.mark.parametrize(
+    ("requests", "cards", "part"),
+    [
+        ({names.NVIDIA_GPU: 2}, 2, 0.0),
+        ({names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 50}, 0, 0.5),
+        ({names.KOORD_GPU: 400}, 4, 0.0),
+        ({names.CPU: 1000}, 0, 0.0),
+    ],
+)
+def test_cards_of_a_request(requests: dict[str, int], cards: int, part: float) -> None:
+    assert cards_of(requests) == (cards, part)
+    kind = kind_of(pod("p").requests(requests).build(1), ("", "ml"))
+    assert kind[1] == "/ml"
+
+
+def ground(*waits: Waits, runs: list[Runs], cards: int = 1, room: float = np.inf, **fields: object) -> Ground:
+    found = {
+        "free": np.array([[0.0], [0.0], [10.0]]),
+        "cards": np.zeros((1, cards)),
+        "room": np.array([[room]]),
+        "runs": runs,
+        "waits": list(waits),
+        "arrives": [],
+        "every_s": np.inf,
+    }
+    return Ground(**{**found, **fields})  # type: ignore[arg-type]
+
+
+def median(found: dict[str, list[float]], unit: str) -> float:
+    return float(np.median(found[unit]))
+
+
+def test_who_waits_starts_when_enough_has_ended() -> None:
+    curves = lifetimes(*np.linspace(50.0, 150.0, 200)).curves(())
+    one = Want(((0, 1000.0),), cards=1)
+    runs = [Runs(0, 0.0, KIND, Want(((0, 1000.0),)), ((index, 1.0),)) for index in range(3)]
+    small, large = Waits("small", one, 1, KIND), Waits("large", one._replace(cards=3), 1, KIND)
+    first = played(ground(small, runs=runs, cards=3), curves, 1, 50, lambda: False)
+    assert 50.0 < median(first, "small") < 100.0
+    alone = played(ground(large, runs=runs, cards=3), curves, 1, 50, lambda: False)
+    assert median(alone, "large") > median(first, "small")
+    behind = played(ground(small, large, runs=runs, cards=3), curves, 1, 50, lambda: False)
+    assert median(behind, "large") > median(alone, "large")
+
+
+def test_who_arrives_takes_what_others_wait_for() -> None:
+    curves = lifetimes(*np.linspace(50.0, 150.0, 200)).curves(())
+    part, whole = Want((), part=0.5), Want((), cards=1)
+    runs = [Runs(0, 0.0, KIND, part, ((0, 0.5),)), Runs(0, 0.0, KIND, part, ((0, 0.5),))]
+    waits = Waits("whole", whole, 1, KIND)
+    alone = played(ground(waits, runs=runs), curves, 1, 10, lambda: False, 200)
+    arrives = [Arrives(part, KIND, None, 0)]
+    beside = played(ground(waits, runs=runs, arrives=arrives, every_s=20.0), curves, 1, 10, lambda: False, 200)
+    assert median(beside, "whole") > median(alone, "whole")
+
+
+def test_quota_keeps_waiting_what_nodes_would_take() -> None:
+    curves = lifetimes(*np.linspace(50.0, 150.0, 200)).curves(())
+    want = Want((), groups=(0,), charged=((0, 5.0),))
+    runs = [Runs(0, 0.0, KIND, want)]
+    waits = Waits("p", want, 1, KIND)
+    found = played(ground(waits, runs=runs, room=0.0), curves, 1, 40, lambda: False)
+    assert 50.0 < median(found, "p") < 150.0
+    never = played(
+        ground(waits._replace(want=want._replace(charged=((0, 50.0),))), runs=runs, room=0.0), curves, 1, 9, bool
+    )
+    assert np.isinf(median(never, "p"))
+
+
+def test_a_gang_starts_whole() -> None:
+    curves = lifetimes(*np.linspace(50.0, 150.0, 200)).curves(())
+    want = Want((), cards=1)
+    runs = [Runs(0, 0.0, KIND, want, ((index, 1.0),)) for index in range(2)]
+    one = played(ground(Waits("g", want, 1, KIND), runs=runs, cards=2), curves, 1, 60, lambda: False)
+    both = played(ground(Waits("g", want, 2, KIND), runs=runs, cards=2), curves, 1, 60, lambda: False)
+    assert median(both, "g") > median(one, "g")
+
+
+def test_the_same_seed_says_the_same() -> None:
+    curves = lifetimes(*np.linspace(50.0, 150.0, 200)).curves(())
+    made = ground(Waits("p", Want((), cards=1), 1, KIND), runs=[Runs(0, 0.0, KIND, Want(()), ((0, 1.0),))])
+    assert played(made, curves, 3, 20, lambda: False) == played(made, curves, 3, 20, lambda: False)
+
+
+@given(st.floats(0.2, 8.0), st.floats(0.3, 2.0), st.integers(0, 2**32))
+@settings(max_examples=4)
+def test_words_come_true_as_often_as_they_say(factor: float, spread: float, seed: int) -> None:
+    """However wrong the picture is by a factor and in its spread: later words are right one in two, and nine in ten."""
+    rng = np.random.default_rng(seed)
+    bands, now = Bands(), 0.0
+    hits: list[tuple[bool, bool]] = []
+    for index in range(1200):
+        now += 10_000.0
+        band = bands.band(rng.lognormal(5.0, 1.0, 40).tolist(), now)
+        assert band is not None
+        bands.say(f"u{index}", band)
+        at = now + float(rng.lognormal(5.0, spread)) * factor
+        hits.append((at <= band.half_at, at <= band.most_at))
+        bands.started(f"u{index}", at)
+    late = np.array(hits[500:], float)
+    assert abs(late[:, 0].mean() - 0.5) < 0.05
+    assert abs(late[:, 1].mean() - 0.9) < 0.05
+
+
+def test_one_that_waits_beyond_its_time_is_known_before_it_starts() -> None:
+    bands = Bands()
+    band = bands.band([10.0] * 40, 0.0)
+    assert band is not None
+    bands.say("u", band)
+    bands.tick(1000.0)
+    assert bands.record == (1, 0.0, 0.0)
+    assert not bands.is_open("u")
+
+
+def test_one_that_is_gone_says_nothing_and_only_the_first_word_counts() -> None:
+    bands = Bands()
+    band = bands.band([10.0] * 40, 0.0)
+    assert band is not None
+    bands.say("u", band)
+    bands.say("u", band._replace(half_at=1e9))
+    bands.forget("u")
+    bands.started("u", 5.0)
+    assert bands.record.known == 0
+
+
+def test_none_rather_than_a_guess() -> None:
+    bands = Bands()
+    assert bands.band([], 0.0) is None
+    assert bands.band([10.0] * 5, 0.0) is None
+    assert bands.band([10.0] * 30 + [np.inf] * 10, 0.0) is None
