@@ -1,6 +1,6 @@
 """Ten thousand decisions made again: whether each is the same, how long it takes, and what it costs to record them.
 
-    python -m tests.bench.bench_replay [--decisions 10000] [--seed 1]
+    PYTHONPATH=. python tests/bench/bench_replay.py [--decisions 10000] [--seed 1]
 
 Exit code 1 when one is different or cannot be made again.
 """
