@@ -72,6 +72,8 @@ ARG SERVICE
 RUN if [ "$SERVICE" = node-qos-enforcer ]; then \
         apt-get update -q && apt-get install -qy --no-install-recommends iproute2 nftables && \
         rm -rf /var/lib/apt/lists/* /var/cache/apt/*; fi
+# The recorder's volume begins as this folder, its own.
+RUN if [ "$SERVICE" = recorder ]; then install -d -o 65532 -g 65532 /var/lib/berth/recorder; fi
 COPY --from=libraries /added /app
 COPY --from=program /added /app
 LABEL org.opencontainers.image.title="berth-${SERVICE}" org.opencontainers.image.licenses="Apache-2.0"

@@ -55,7 +55,7 @@ contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissi
 
 .PHONY: bench
 bench: ## benchmarks: medians and ratios against a baseline of the same run
-	@for each in tests/bench/bench_*.py; do echo "== $$each"; $(RUN) python $$each || exit 1; done
+	@for each in tests/bench/bench_*.py; do echo "== $$each"; PYTHONPATH=. $(RUN) python $$each || exit 1; done
 
 .PHONY: bench-cluster
 bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nodes 5000"); needs `make e2e-assets`

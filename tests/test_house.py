@@ -38,6 +38,7 @@ SPECIALISTS = {
     "node-qos-enforcer": {"reconciler", "views"},
     "node-authenticator": set(),
     "yarn-operator": {"resource_manager", "views"},
+    "recorder": {"views"},
 }
 """The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}

@@ -72,6 +72,18 @@ PARTS = {
         leases=("reservation-manager",),
     ),
     "slo-manager": Part(follows=(buckets.STATE, buckets.METRICS), owns=(buckets.SLO,), leases=("slo-manager",)),
+    "recorder": Part(
+        follows=(
+            buckets.STATE,
+            buckets.INVENTORY,
+            buckets.QUOTA,
+            buckets.RESERVATION,
+            buckets.SLO,
+            buckets.LEDGER,
+            buckets.METRICS,
+        ),
+        leases=("recorder",),
+    ),
     "yarn-operator": Part(follows=(buckets.STATE, buckets.SLO), leases=("yarn-operator",)),
     "placement-solver": Part(
         follows=(

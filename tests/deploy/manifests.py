@@ -47,7 +47,9 @@ def built(overlay: str) -> list[Json]:
     return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
 
-OBJECTS = [each for part in ("overlays/single-node", "components/yarn") for each in resolve(K8S / part)]
+OPTIONAL = [each for part in ("components/yarn", "components/recorder") for each in resolve(K8S / part)]
+"""What no overlay has."""
+OBJECTS = [*resolve(K8S / "overlays/single-node"), *OPTIONAL]
 """The smallest overlay, and what is optional."""
 WORKLOADS = [each for each in OBJECTS if each["kind"] in RUNNING]
 CRDS: dict[str, Json] = {path.stem: json.loads(path.read_text()) for path in (K8S / "crds").glob("*.json")}

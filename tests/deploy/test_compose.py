@@ -97,6 +97,7 @@ def test_services_wait_for_what_they_need(compose: dict[str, Any], services: lis
 def test_only_the_node_agent_sees_the_machine(compose: dict[str, Any], services: list[str]) -> None:
     mounts = {name: compose["services"][name]["volumes"] for name in services}
     assert mounts.pop(AGENT)[:-1] == ["/sys/fs/cgroup:/host/cgroup:ro"]
+    assert mounts.pop("recorder")[1:] == ["recorder:/var/lib/berth/recorder"]
     assert all(mounts[name] == [f"password-{name}:/run/berth:ro"] for name in mounts)
 
 
@@ -143,9 +144,11 @@ def test_a_service_sees_its_own_password_alone(compose: dict[str, Any], house: A
         expected = {f"password-{name}"} if name in house.services else set()
         if name == "nats":
             expected = {"passwords-nats", "nats"}
+        if name == "recorder":
+            expected.add("recorder")
         if name != "passwords":
             assert set(mounted(compose, name)) == expected, name
-    assert set(compose["volumes"]) == {*mounted(compose, "passwords"), "nats"}
+    assert set(compose["volumes"]) == {*mounted(compose, "passwords"), "nats", "recorder"}
 
 
 async def test_the_bus_takes_the_passwords_and_strangers_are_readers(compose: dict[str, Any], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import yaml
 from tests.deploy.manifests import (
     K8S,
     OBJECTS,
+    OPTIONAL,
     OVERLAYS,
     ROOT,
     RUNNING,
@@ -18,7 +19,6 @@ from tests.deploy.manifests import (
     name_of,
     of_kind,
     pod_of,
-    resolve,
     workload_named,
 )
 
@@ -61,7 +61,7 @@ def test_production_has_two_of_everything_and_three_of_the_bus(house: Any) -> No
     objects = built("production")
     copies = {name_of(each): each["spec"]["replicas"] for each in objects if "replicas" in each.get("spec", {})}
     deployed = {name_of(each) for each in of_kind("Deployment")}
-    deployed -= {name_of(each) for each in resolve(K8S / "components/yarn")}
+    deployed -= {name_of(each) for each in OPTIONAL}
     assert copies == dict.fromkeys(deployed, 2) | {"nats": 3}
     budgets = {name_of(each) for each in objects if each["kind"] == "PodDisruptionBudget"}
     assert budgets == deployed | {"nats"}

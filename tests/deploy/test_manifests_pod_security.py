@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.deploy.manifests import K8S, OVERLAYS, RUNNING, WORKLOADS, Json, built, name_of, resolve
+from tests.deploy.manifests import OPTIONAL, OVERLAYS, RUNNING, WORKLOADS, Json, built, name_of
 from tests.deploy.real_api import call, pod
 
 from berth.testing.kube_server import KubeServer
@@ -48,7 +48,7 @@ def restricted(api: KubeServer) -> str:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_only_the_node_agent_is_not_restricted(api: KubeServer, overlay: str, restricted: str) -> None:
     workloads = [each for each in built(overlay) if each["kind"] in RUNNING]
-    optional = {name_of(each) for each in resolve(K8S / "components/yarn")}
+    optional = {name_of(each) for each in OPTIONAL}
     assert {name_of(each) for each in workloads} == {name_of(each) for each in WORKLOADS} - optional
     for workload in workloads:
         home, name = workload["metadata"]["namespace"], name_of(workload)

@@ -37,13 +37,20 @@ MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 """They make streams that are missing, and bring their settings into shape."""
 READERS = {
     buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
-    buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
-    buckets.QUOTA: {"quota-manager", "placement-solver", "auditor"},
-    buckets.RESERVATION: {"reservation-manager", "placement-solver"},
-    buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "yarn-operator", AGENT},
-    buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "slo-manager"},
+    buckets.INVENTORY: {"device-inventory", "placement-solver", "recorder", AGENT},
+    buckets.QUOTA: {"quota-manager", "placement-solver", "recorder", "auditor"},
+    buckets.RESERVATION: {"reservation-manager", "placement-solver", "recorder"},
+    buckets.SLO: {"slo-manager", "device-inventory", "placement-solver", "recorder", "yarn-operator", AGENT},
+    buckets.METRICS: {AGENT, "device-inventory", "placement-solver", "recorder", "slo-manager"},
     buckets.PRICE: {"placement-solver"},
-    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},
+    buckets.LEDGER: {
+        "placement-solver",
+        "cluster-writer",
+        "recorder",
+        "auditor",
+        "quota-manager",
+        "reservation-manager",
+    },
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }
 """Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas, and those of

@@ -25,6 +25,7 @@ OF_A_SERVICE: Final[Mapping[str, frozenset[Reader]]] = {
     "placement-solver": frozenset({Reader.SOLVER, Reader.INVENTORY, Reader.QUOTA, Reader.RESERVATION}),
     "slo-manager": NOBODY,
     "yarn-operator": NOBODY,
+    "recorder": NOBODY,
     "node-qos-enforcer": NOBODY,
 }
 OF_A_BUCKET: Final[Mapping[str, frozenset[Reader]]] = {
@@ -39,8 +40,8 @@ AT_A_SERVICE: Final = frozenset(
     {"kill", "all killed", "gone", "pause", "clock", "cut", "late reader", "deliveries stuck", "api cut"}
 )
 """Faults whose target is a service."""
-ELSEWHERE: Final = frozenset({"group gone", "yarn away", "yarn unheard", "yarn anew"})
-"""Faults on a node, or of YARN: nobody reads less for them."""
+ELSEWHERE: Final = frozenset({"group gone", "yarn away", "yarn unheard", "yarn anew", "recorder full", "recorder torn"})
+"""Faults on a node, of YARN, or of a recorder: nobody reads less for them."""
 OF_ONE_BUCKET: Final = frozenset({"bucket remade", "bucket full", "leader moved", "led anew", "entry garbled"})
 """Faults whose target is a bucket, while the bus stays up; to lose more, it goes down."""
 

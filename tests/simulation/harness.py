@@ -41,6 +41,7 @@ from berth.testing.simulation.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.node_agent import Machine
+    from tests.simulation.recording import Recording
     from tests.simulation.webhooks import Webhooks
     from tests.simulation.yarn_cluster import SimYarn
 
@@ -223,6 +224,8 @@ class Harness:
     """A node with an agent, in some runs."""
     yarn: SimYarn | None = None
     """A YARN cluster, in some runs."""
+    recording: Recording | None = None
+    """What solvers read, kept, in some runs."""
     rights: Mapping[str, Rights] = field(default_factory=dict)
     """What each user of the bus may do."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -238,6 +241,7 @@ def build(
     specs: Sequence[ServiceSpec] = SPECS,
     machine: Machine | None = None,
     yarn: SimYarn | None = None,
+    recording: Recording | None = None,
     controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
@@ -281,6 +285,9 @@ def build(
     if yarn is not None:
         yarn.live(harness)
         specs = [*specs, yarn.spec()]
+    if recording is not None:
+        harness.recording = recording
+        specs = [*specs, recording.spec()]
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
     return harness

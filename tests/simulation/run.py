@@ -30,6 +30,7 @@ from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
 from tests.simulation.profiles import kind_of
+from tests.simulation.recording import RECORDER, Recording
 from tests.simulation.rights import beyond
 from tests.simulation.run_profile import RunProfile
 from tests.simulation.services import SPECS
@@ -125,6 +126,7 @@ def _run(
         stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
     yarn = SimYarn(_chance(seed, "yarn")) if replicas.get(YARN_OPERATOR) else None
+    recording = Recording() if replicas.get(RECORDER) else None
     harness = build(
         seed,
         manifests,
@@ -133,6 +135,7 @@ def _run(
         specs=profile.specs(SPECS),
         machine=machine,
         yarn=yarn,
+        recording=recording,
         controllers=profile.controllers,
     )
     stack.callback(harness.world.close)
@@ -173,6 +176,7 @@ def _run(
         untold = [] if left or is_over else harness.kube.webhooks.unreported()
         violations += [f"{WEBHOOK_LAW} {text}" for text in [*harness.kube.webhooks.broken, *untold][:EVIDENCE_MAX]]
     violations += beyond(harness.rights, harness.observer.verdicts)
+    violations += recording.broken()[:EVIDENCE_MAX] if recording is not None else []
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"told {text}" for text in writes.too_often]
     lost_tables = [] if left or is_over else tables.missing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.services.worlds.solver.bench import Clock, SolverBench
 
@@ -11,9 +12,14 @@ from berth.bus.port import Entry
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Plan
 from berth.contracts.round import Ground, Read
-from berth.placement_solver.origins import TOLD_AGAIN_S, Origins
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.price import Basis
+from berth.placement_solver.core.prices.stranding import Typical
+from berth.placement_solver.core.prices.table import Prices
+from berth.placement_solver.origins import TOLD_AGAIN_S, Origins, priced
 from berth.placement_solver.reading import MISSED_MAX, Following
-from berth.recording.grounds import Grounds
+from berth.placement_solver.remaking import Remaker
+from berth.recording.grounds import Grounds, Known, named
 from berth.testing.builders import pod
 
 
@@ -87,6 +93,17 @@ async def test_the_ground_is_told_once_then_as_changes_and_in_full_again_after_a
     full = told(await telling.plan())
     assert full is not None
     assert (full.id, bool(full.nodes), full.after) == (changed.id, True, "")
+
+
+def test_all_prices_come_back() -> None:
+    prices = Prices(((25, 0.3), (50, 1 / 3)), 0.25, 0.15, (Typical(4000, 50, 1, 0.4),))
+    basis = Basis(Policy(), prices, np.array([0.0, 1.5, 0.0, 1 / 3]))
+    nodes = ("a", "b", "c", "d")
+    remaker = Remaker("s1", Known(named(priced(Ground(id=""), basis), nodes), nodes))
+    found = remaker.cluster.solver.costs.basis
+    assert found.prices == prices
+    assert all(prices), "each field says something"
+    assert found.scarcity.tolist() == basis.scarcity.tolist()
 
 
 async def test_what_was_not_committed_is_told_again(telling: Telling) -> None:

@@ -22,6 +22,7 @@ from tests.simulation import (
     picking,
     pressing,
     profiled,
+    recording,
     reserved_members,
     shares,
     silent,
@@ -75,6 +76,11 @@ def with_slo_manager(rng: random.Random) -> Mapping[str, int]:
 def with_webhooks(rng: random.Random) -> Mapping[str, int]:
     """Nodes that lend, two replicas of the webhook, and the auditor."""
     return {"slo-manager": 1, WEBHOOK: 2, "auditor": 1}
+
+
+def with_recorder(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work, and one who takes down what they read."""
+    return {SOLVER: 2, recording.RECORDER: 1}
 
 
 def with_yarn(rng: random.Random) -> Mapping[str, int]:
@@ -166,6 +172,22 @@ YARN_AWAY: Final = replace(
     faults=every(9.0, dividing.yarn_away),
 )
 """The pair of ResourceManagers takes turns."""
+RECORDED: Final = replace(
+    SHORT,
+    replicas=with_recorder,
+    faults=every(
+        5.0,
+        recording.full,
+        recording.torn,
+        trouble.killed(recording.RECORDER),
+        trouble.killed(SOLVER),
+        late("placement-solver:berth_state", 3.0),
+        late("recorder:berth_state", 3.0),
+        late("recorder:berth_ledger", 3.0),
+    ),
+    injector=recording.RecordingSaboteur,
+)
+"""What two solvers read is kept, and their plans are made again at the end."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),

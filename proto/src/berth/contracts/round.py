@@ -16,6 +16,16 @@ class Read(Part, frozen=True, kw_only=True):
     missed: list[Integer] = []
 
 
+class Arriving(Part, frozen=True, kw_only=True):
+    """A kind of pods that arrives often: what each asks for, in thousandths of cores and percent of so many cards, and
+    which part of all kinds it is."""
+
+    cpu: Integer
+    percent: Integer
+    cards: Integer
+    part: float
+
+
 class Ground(Part, frozen=True, kw_only=True):
     """What a solver goes by for many plans that no bucket shows, or not as the solver has it.
 
@@ -25,7 +35,9 @@ class Ground(Part, frozen=True, kw_only=True):
     them perhaps new. `schedulers`, `hand_off`, `config_map` and `preempts` are its settings, `configuration` the text
     of its KubeSchedulerConfiguration where that comes from a file, `version` that of its code. `share_sizes` and
     `share_prices` are its prices of shares of a card, `turning_over` the part of the cluster's work that leaves,
-    `scarcity` the prices of scarce nodes: for each place the index in `scarcities`, one byte each, packed like `nodes`.
+    `whole` the part of all GPUs that pods ask for who need a whole node, `arriving` the kinds of pods that count for
+    what is left over, `scarcity` the prices of scarce nodes: for each place the index in `scarcities`, one byte each,
+    packed like `nodes`.
     """
 
     id: str
@@ -43,6 +55,8 @@ class Ground(Part, frozen=True, kw_only=True):
     turning_over: float = 0.0
     scarcity: str = ""
     scarcities: list[float] = []
+    whole: float = 0.0
+    arriving: list[Arriving] = []
 
 
 class Round(Part, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -58,6 +59,10 @@ AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.
 Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="", allow_leading_hyphen=True)]
 Namespace = Annotated[str | None, Parameter(name=["--namespace", "-n"])]
 RunNumber = Annotated[str, Parameter(name="--run")]
+Folder = Annotated[
+    Path,
+    Parameter(name="--from", env_var="BERTH_RECORD_FOLDER", help="Folder of recorder's segments, or a copy of it."),
+]
 Keep = Annotated[bool, Parameter(negative="")]
 Nodes = Annotated[int, Parameter(validator=Number(gte=NODES_MIN, lte=NODES_MAX))]
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -76,6 +81,7 @@ def up(
     node: str | None = None,
     solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
     keep: Keep = False,
+    record: Path | None = None,
 ) -> int:
     """Run the whole control plane on this machine until Ctrl-C.
 
@@ -104,6 +110,8 @@ def up(
         How many placement solvers share the work.
     keep
         Leave the folder with logs and the bus's store behind.
+    record
+        Folder to keep in what solvers read, for `berth audit` and `berth replay-decision`.
     """
     from berth.cli.cluster.target import target_of
     from berth.cli.commands.up import UpOptions
@@ -119,6 +127,7 @@ def up(
             install=install_crds,
             node=node,
             keep=keep,
+            record=record,
         )
         return await command(options)
 
@@ -538,3 +547,65 @@ def demo(
     from berth.cli.commands.demo import demo as command
 
     return run(command(nodes=nodes, seed=seed, keep=keep))
+
+
+@app.command
+def audit(*, since: str, folder: Folder, json: AsJson = False) -> int:
+    """Make every plan again that was committed since a time: `berth audit --since 1h --from FOLDER`.
+
+    From what its solver had read, as recorder has kept it; compared byte for byte. Exit code 1 when one is different.
+
+    Parameters
+    ----------
+    since
+        `15m`, `2h`, `1d` ago, a time such as 2026-01-31T12:00:00Z, or unix seconds.
+    """
+
+    async def work() -> int:
+        from berth.cli.recorded.replaying import audit as command
+        from berth.cli.recorded.times import point
+
+        return command(folder, point(since, time.time()), as_json=json)
+
+    return run(work())
+
+
+@app.command
+def replay_decision(about: str, /, *, folder: Folder, json: AsJson = False) -> int:
+    """Make the plan of one decision again: `berth replay-decision PLAN --from FOLDER`.
+
+    Exit code 0 when it comes out the same, byte for byte; 1 when it does not, or cannot be made again, with the reason.
+
+    Parameters
+    ----------
+    about
+        Id of a plan, or NAME or NAMESPACE/NAME of a pod: its newest decision.
+    """
+
+    async def work() -> int:
+        from berth.cli.recorded.replaying import replay_decision as command
+
+        return command(folder, about, as_json=json)
+
+    return run(work())
+
+
+@app.command
+def at(moment: str, /, *, folder: Folder, json: AsJson = False) -> int:
+    """Show the cluster as it was: `berth at 2026-01-31T12:00:00Z --from FOLDER`. Use of nodes and quota, and the queue.
+
+    As a solver saw it that was alone: what was decided counts, bound or not.
+
+    Parameters
+    ----------
+    moment
+        `15m`, `2h`, `1d` ago, a time such as 2026-01-31T12:00:00Z, or unix seconds.
+    """
+
+    async def work() -> int:
+        from berth.cli.recorded.moment import at as command
+        from berth.cli.recorded.times import point
+
+        return command(folder, point(moment, time.time()), as_json=json)
+
+    return run(work())

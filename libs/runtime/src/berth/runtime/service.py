@@ -24,7 +24,7 @@ from berth.runtime.status import serve_status
 from berth.telemetry.metrics import Counter, Histogram
 
 if TYPE_CHECKING:
-    from berth.bus.port import OwnedPort
+    from berth.bus.port import FollowerPort, OwnedPort
 
 BATCH_MAX: Final = 500
 _TEXT_MAX: Final = 500
@@ -60,6 +60,8 @@ class Replica(ABC, Generic[S]):
         self.context = context
         self.inputs = inputs
         self.standby = ActiveStandby(context.bus, service, context.instance, ttl_s=lease_ttl_s)
+        self.followers: dict[str, FollowerPort] = {}
+        """Of the inputs, by bucket, once it runs."""
 
     @property
     @abstractmethod
@@ -87,7 +89,7 @@ class Replica(ABC, Generic[S]):
         health.add(_short(self.inputs[0].bucket), lambda: (self.is_ready, self.missing))
         health.add("lease", self.standby.check)
         for each in self.inputs:
-            follower = context.bus.follow(each.bucket, each.view, keys=each.keys)
+            follower = self.followers[each.bucket] = context.bus.follow(each.bucket, each.view, keys=each.keys)
             context.spawn(follower.run(), name=f"follow-{_short(each.bucket)}")
         await serve_status(
             context,

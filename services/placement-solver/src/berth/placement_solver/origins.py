@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from berth.bus.port import Clock
 from berth.contracts.codec import MESSAGE_BYTES_MAX
-from berth.contracts.round import Ground, Round
+from berth.contracts.round import Arriving, Ground, Round
 from berth.recording.grounds import Known, named, pack, told
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Origins:
         if self._known is None or not _same(key, self._for):
             self._for = key
             names = tuple(nodes.names)
-            ground = _priced(replace(self._settings, configuration=cluster.configuration.text), basis)
+            ground = priced(replace(self._settings, configuration=cluster.configuration.text), basis)
             found = Known(named(ground, names), names)
             if self._known is None or found.ground.id != self._known.ground.id:
                 self._known = found
@@ -132,7 +132,7 @@ def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     )
 
 
-def _priced(ground: Ground, basis: Basis) -> Ground:
+def priced(ground: Ground, basis: Basis) -> Ground:
     """With what says how placements are priced."""
     prices = basis.prices
     ground = replace(
@@ -140,6 +140,8 @@ def _priced(ground: Ground, basis: Basis) -> Ground:
         turning_over=prices.turning_over,
         share_sizes=[size for size, _ in prices.shares],
         share_prices=[price for _, price in prices.shares],
+        whole=prices.whole,
+        arriving=[Arriving(**each._asdict()) for each in prices.typical],
     )
     if not basis.scarcity.size:
         return ground

@@ -110,7 +110,7 @@ class Revoking:
         if problems:
             tell_rejected("a revocation", plan, problems)
             return
-        decision, revisions = self._decision(key, plan, victims)
+        decision, revisions = revocation_decision(cluster, key, plan, victims)
         if self._readiness.is_behind(revisions):
             del self._triggered_ms[key]
             return
@@ -121,26 +121,28 @@ class Revoking:
         metrics.REVOKED.inc(len(victims))
         await self._events.nominated([decision])
 
-    def _decision(self, key: Key, plan: str, victims: tuple[Pod, ...]) -> tuple[Decision, dict[str, int]]:
-        """The group's nomination, and the revision used on each account of the groups that pay for its victims."""
-        cluster = self._cluster
-        groups = cluster.revocations.groups_of(victims)
-        revisions = {account: at for each in groups for account, at in cluster.quotas.accounts(each).items()}
-        namespace, name = name_of_group(*key)
-        complete = cluster.book.complete
-        decision = Decision(
-            plan=plan,
-            kind=KIND,
-            namespace=namespace,
-            name=name,
-            uid=name,
-            attempt=0,
-            node="",
-            pod_version=0,
-            basis=complete["reservations"].version,
-            other_basis=complete["pods"].version,
-            decided_ms=cluster.now_ms,
-        )
-        gangs = {each.uid: gang.id for each in victims if (gang := cluster.gangs.strict_gang_of(each))}
-        proposal = Proposal((), victims, (), BY_QUOTA, groups)
-        return nominating([decision], proposal, cluster.budgets.values(), gangs, revisions)[0], revisions
+
+def revocation_decision(
+    cluster: ClusterView, key: Key, plan: str, victims: tuple[Pod, ...]
+) -> tuple[Decision, dict[str, int]]:
+    """The group's nomination, and the revision used on each account of the groups that pay for its victims."""
+    groups = cluster.revocations.groups_of(victims)
+    revisions = {account: at for each in groups for account, at in cluster.quotas.accounts(each).items()}
+    namespace, name = name_of_group(*key)
+    complete = cluster.book.complete
+    decision = Decision(
+        plan=plan,
+        kind=KIND,
+        namespace=namespace,
+        name=name,
+        uid=name,
+        attempt=0,
+        node="",
+        pod_version=0,
+        basis=complete["reservations"].version,
+        other_basis=complete["pods"].version,
+        decided_ms=cluster.now_ms,
+    )
+    gangs = {each.uid: gang.id for each in victims if (gang := cluster.gangs.strict_gang_of(each))}
+    proposal = Proposal((), victims, (), BY_QUOTA, groups)
+    return nominating([decision], proposal, cluster.budgets.values(), gangs, revisions)[0], revisions

@@ -24,7 +24,7 @@ from berth.cli.load.creator import create_all
 from berth.cli.output import columns
 from berth.cli.program import program
 from berth.cli.runfile import RunFile
-from berth.cli.stack.services import NODE_AGENT, WEBHOOK
+from berth.cli.stack.services import NODE_AGENT, RECORDER, WEBHOOK
 from berth.cli.stack.stack import Stack
 from berth.contracts import names
 from berth.telemetry.redaction import redacted_text
@@ -44,6 +44,7 @@ class UpOptions(NamedTuple):
     install: bool = False
     node: str | None = None
     keep: bool = False
+    record: Path | None = None
 
 
 def say(text: str) -> None:
@@ -75,8 +76,9 @@ async def up(options: UpOptions) -> int:
             "placement-solver": options.solvers,
             NODE_AGENT: 1 if node or not options.target else 0,
             WEBHOOK: 0 if options.target else 1,  # a cluster's API server does not reach this machine
+            RECORDER: 1 if options.record else 0,
         },
-        environment={"BERTH_NODE_NAME": node} if node else None,
+        environment=_environment(node, options.record),
         until_kube_serves=until_kube_serves,
         keep=options.keep,
         say=_detail,
@@ -91,6 +93,11 @@ async def up(options: UpOptions) -> int:
                 say(line)
             why = await stack.failed
     raise CliError(why, stack.failed_code)
+
+
+def _environment(node: str, folder: Path | None) -> dict[str, str]:
+    found = {"BERTH_NODE_NAME": node} if node else {}
+    return found | ({"BERTH_RECORD_FOLDER": str(folder.absolute())} if folder else {})
 
 
 def _detail(text: str) -> None:

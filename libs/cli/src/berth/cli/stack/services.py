@@ -11,6 +11,7 @@ from berth.contracts import names
 SIMULATED_API = "simulated-api"
 NODE_AGENT = "node-qos-enforcer"
 WEBHOOK = "admission-webhook"
+RECORDER = "recorder"
 OUR_PODS = MappingProxyType({"BERTH_SCHEDULER_NAMES": names.SCHEDULER_NAME})
 """For a simulated cluster whose pods we make ourselves, whatever the user's environment says of another one."""
 
@@ -20,7 +21,7 @@ class ServiceSpec(NamedTuple):
 
     `places_pods`: without it no pod is placed, so it is started before the others.
     One that is `per_node` runs on every node, or on none: placement does without it. One that is `on_request` is
-    started where somebody asks for it alone: the API server has to reach it.
+    started where somebody asks for it alone: the API server has to reach it, or it fills a folder.
     """
 
     name: str
@@ -46,6 +47,7 @@ SERVICES = (
     ServiceSpec("placement-solver", places_pods=True),
     ServiceSpec("auditor", needs_kube=True),
     ServiceSpec(WEBHOOK, on_request=True),
+    ServiceSpec(RECORDER, on_request=True),
     ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )
 """What a run on this machine starts."""

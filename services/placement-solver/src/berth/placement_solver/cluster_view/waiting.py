@@ -33,6 +33,12 @@ class WaitingRules(Holdings):
         self.prices.look(self.now_ms)
         return self._batches.take(limit, self.now)
 
+    def unit_of(self, name: Name, group: str = "") -> Unit | None:
+        """The unit of something that waits as `batch` would hand it out, whoever comes first: with all of its gang
+        group that wait, where that is named. None: it does not wait."""
+        self._split_nodes()
+        return self._batches.unit_of(name, group, self.now)
+
     def failed(self) -> list[Failed]:
         """Those who were left out since this was asked last, for a plugin raised."""
         found, self._batches.failed = self._batches.failed, []

@@ -101,6 +101,16 @@ class Batches:
                     units.append(unit)
         return units, held_back
 
+    def unit_of(self, name: Name, group: str, now: float) -> Unit | None:
+        """The unit of a name, with all that wait of this gang group unless that is empty; None: it does not wait."""
+        waiting = self._queue.waiting.get(name)
+        if waiting is None:
+            return None
+        if not group:
+            return self._single(waiting)
+        gangs = self._gangs.members_of_group(group)
+        return self._group_unit(waiting, self._pull(waiting, gangs, now), gangs)
+
     def _single(self, waiting: Waiting) -> Unit:
         return Unit(waiting.object.uid, (self._candidate(waiting),))
 

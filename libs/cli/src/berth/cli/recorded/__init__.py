@@ -1,0 +1,1 @@
+"""What recorder has kept: read again, and the plans in it made again."""

@@ -1,0 +1,245 @@
+"""A plan made again: a view brought to where its solver's was, and the same question asked once more.
+
+No I/O and no clock. What a solver read of time and chance stands in the plan and its decisions.
+"""
+
+from __future__ import annotations
+
+import random as randomness
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from berth.bus.port import Entry
+from berth.contracts.base import Reason
+from berth.contracts.codec import encode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.ledger import Decision, Plan
+from berth.contracts.round import Ground, Round
+from berth.contracts.state import Reservation
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.decide import Basis, growth_decision
+from berth.placement_solver.core.displacers.seam import Proposal, Refused
+from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.prices.stranding import Typical
+from berth.placement_solver.core.prices.table import Prices
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.preempting import Preempting
+from berth.placement_solver.revoking import revocation_decision
+from berth.placement_solver.verified import VerifiedSolver
+from berth.placement_solver.written import decisions_on
+from berth.recording.grounds import Known, unpack
+from berth.transaction.claims import Name
+from berth.transaction.revocations import KIND, name_of_group
+
+NOT_WAITING: Final = "does not wait in what was read"
+
+
+class NotMadeError(Exception):
+    """It cannot be made again, and why."""
+
+
+class _Drawn(randomness.Random):
+    """Chance, as it was."""
+
+    def __init__(self, drawn: int) -> None:
+        super().__init__()
+        self._drawn = drawn
+
+    def randrange(self, *_: object, **__: object) -> int:
+        """What was drawn."""
+        return self._drawn
+
+
+class Remaker:
+    """The view of one solver on one ground."""
+
+    def __init__(self, solver: str, known: Known) -> None:
+        ground = known.ground
+        namespace, _, name = ground.config_map.partition("/")
+        self.cluster = ClusterView(
+            ground.schedulers,
+            solver,
+            config_map=(namespace, name) if name else None,
+            is_configured=ground.configuration is not None,
+            handed_off=frozenset(ground.hand_off),
+        )
+        self._verifier = Verifier(self.cluster)
+        self._ground = ground
+        for node in known.nodes:
+            self.cluster.nodes.row(node)
+        if ground.configuration is not None:
+            self.cluster.configuration.read(ground.configuration)
+        self._price(known)
+
+    def suits(self, known: Known) -> bool:
+        """Whether it has come to what a plan of that ground was made on; prices follow."""
+        settings = _settings(known.ground)
+        if settings != _settings(self._ground) or tuple(self.cluster.nodes.names) != known.nodes:
+            return False
+        if known.ground.id != self._ground.id:
+            self._ground = known.ground
+            self._price(known)
+        return True
+
+    def read(self, bucket: str, entry: Entry) -> None:
+        """Take in one message of a bucket; one that cannot be read is left out, as by the solver."""
+        self.cluster.now = max(self.cluster.now, entry.stored_s)
+        self.cluster.loads.tell_time(entry.stored_s)
+        try:
+            self.cluster.read(bucket, entry)
+        except (InvalidMessage, ValueError):
+            return
+
+    def end_of_state(self) -> None:
+        """The end of STATE was seen here."""
+        self.cluster.end_of_state()
+
+    def remake(self, plan: Plan, origin: Round, decided: Sequence[Decision]) -> list[Decision]:
+        """The decisions that it makes now, under the plan's id. Raises NotMadeError.
+
+        The times of the decisions are those that were decided, and so are the versions through which the view was
+        complete, which depend on what was replaced since; all else is made anew.
+        """
+        cluster = self.cluster
+        cluster.now_ms = decided[0].decided_ms
+        cluster.now = max(cluster.now, cluster.now_ms / 1_000)
+        if origin.heard_s:
+            cluster.loads.now_s = origin.heard_s
+        solvers = tuple(origin.solvers) or (cluster.me,)
+        if solvers != cluster.solvers:
+            cluster.resharded(solvers)
+        _complete_through(cluster, decided[0])
+        cluster.payers.settle(cluster.book)
+        cluster.moment += 1
+        if origin.kind == "batch":
+            made = self._batch(plan.id, self._units(origin, decided))
+        elif origin.kind == "preemption":
+            made = self._preemption(plan.id, origin, self._units(origin, decided))
+        elif origin.kind == "growth":
+            made = [self._growth(plan.id, decided[0])]
+        elif origin.kind == "revocation":
+            made = [self._revocation(plan.id, decided[0])]
+        else:
+            raise NotMadeError(f"nobody knows how to make a plan of the kind {origin.kind}")
+        times = {(each.namespace, each.name): (each.seen_ms, each.trace) for each in decided}
+        return [_timed(each, *times.get((each.namespace, each.name), (0, ""))) for each in made]
+
+    # --- kinds of plans ----------------------------------------------------------------------------------------------
+
+    def _units(self, origin: Round, decided: Sequence[Decision]) -> list[Unit]:
+        """Those that were placed, in the order in which they were tried. Who was refused between them took nothing."""
+        found: list[Unit] = []
+
+        def group_of(each: Decision) -> str:
+            return each.gang.name if each.gang is not None and each.gang.name in origin.groups else ""
+
+        for group, members in groupby(decided, group_of):
+            names = [_name(each) for each in members]
+            for name in names[:1] if group else names:
+                unit = self.cluster.unit_of(name, group)
+                if unit is None:
+                    raise NotMadeError(f"{'/'.join(filter(None, name))} {NOT_WAITING}")
+                found.append(unit._replace(needed=origin.groups[group]) if group else unit)
+        return found
+
+    def _batch(self, plan: str, units: Sequence[Unit]) -> list[Decision]:
+        cluster = self.cluster
+        with Trial(cluster.capacity) as trial:
+            solution = cluster.solver.solve(units, trial, plan)
+            return decisions_on(cluster, solution.placements, plan)[0]
+
+    def _preemption(self, plan: str, origin: Round, units: Sequence[Unit]) -> list[Decision]:
+        cluster = self.cluster
+        preempting = Preempting(
+            cluster,
+            self._verifier,
+            VerifiedSolver(cluster, self._verifier),
+            _Drawn(origin.seed),
+            only_unconditional=not self._ground.preempts,
+        )
+        found = preempting.propose(Refused(units[0], ()), plan)
+        if not isinstance(found, Proposal):
+            return []
+        return decisions_on(cluster, found.placements, plan, found)[0]
+
+    def _growth(self, plan: str, decided: Decision) -> Decision:
+        cluster = self.cluster
+        reservation = cluster.book.seen(_name(decided))
+        if not isinstance(reservation, Reservation):
+            raise NotMadeError(f"{decided.name} {NOT_WAITING}")
+        claim = cluster.growths.place(reservation, plan)
+        if isinstance(claim, Reason):
+            raise NotMadeError(f"{decided.name} {NOT_WAITING}")
+        complete = cluster.book.complete
+        basis = Basis(complete["pods"].version, complete["reservations"].version, cluster.now_ms)
+        profile = cluster.profile_of(reservation.template.scheduler)
+        return growth_decision(claim, reservation, basis, cluster.nodes, profile)
+
+    def _revocation(self, plan: str, decided: Decision) -> Decision:
+        cluster = self.cluster
+        key = next((key for key in cluster.quotas.groups if name_of_group(*key) == _name(decided)), None)
+        if key is None or decided.kind != KIND:
+            raise NotMadeError(f"{decided.name} is no group of what was read")
+        victims = cluster.revocations.victims(key, plan, cluster.now_ms / 1_000)
+        return revocation_decision(cluster, key, plan, victims)[0]
+
+    # --- prices ------------------------------------------------------------------------------------------------------
+
+    def _price(self, known: Known) -> None:
+        ground = known.ground
+        shares = tuple(zip(ground.share_sizes, ground.share_prices, strict=True))
+        scarcity = np.zeros(0)
+        if ground.scarcity:
+            places = np.frombuffer(unpack(ground.scarcity), np.uint8)
+            scarcity = np.array(ground.scarcities)[places]
+        typical = tuple(Typical(each.cpu, each.percent, each.cards, each.part) for each in ground.arriving)
+        self.cluster.solver.costs.use(Prices(shares, ground.turning_over, ground.whole, typical), scarcity)
+
+
+def differences(decided: Sequence[Decision], made: Sequence[Decision]) -> list[str]:
+    """What is another thing, in words, to the last byte; nothing: both are the same."""
+    if [encode(each) for each in decided] == [encode(each) for each in made]:
+        return []
+    found = []
+    ours = {_name(each): each for each in made}
+    for each in decided:
+        name, other = "/".join(filter(None, _name(each))), ours.pop(_name(each), None)
+        if other is None:
+            found.append(f"{name}: was decided for {each.node}, and is not now")
+            continue
+        fields = [
+            f"{field} was {_short(getattr(each, field))}, is {_short(getattr(other, field))}"
+            for field in each.__struct_fields__
+            if getattr(each, field) != getattr(other, field)
+        ]
+        found += [f"{name}: {'; '.join(fields)}"] if fields else []
+    found += [f"{'/'.join(filter(None, name))}: is decided now for {each.node}" for name, each in ours.items()]
+    return found or ["the order of the decisions is another one"]
+
+
+def _short(value: object) -> str:
+    return repr(value)[:120]
+
+
+def _name(decision: Decision) -> Name:
+    return decision.namespace, decision.name
+
+
+def _complete_through(cluster: ClusterView, decided: Decision) -> None:
+    """The view is as complete as it was."""
+    versions = decided.basis, decided.other_basis
+    pods, reservations = versions if decided.kind == "pod" else reversed(versions)
+    cluster.book.complete["pods"].version, cluster.book.complete["reservations"].version = pods, reservations
+
+
+def _timed(decision: Decision, seen_ms: int, trace: str) -> Decision:
+    return replace(decision, seen_ms=seen_ms, trace=trace)
+
+
+def _settings(ground: Ground) -> tuple[object, ...]:
+    return (ground.schedulers, ground.hand_off, ground.config_map, ground.configuration, ground.preempts)

@@ -1,0 +1,1 @@
+"""What did solvers read? Every message, appended to files, so that their plans can be made again."""

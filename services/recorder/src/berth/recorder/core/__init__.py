@@ -1,0 +1,1 @@
+"""What is recorded, as plain state."""
