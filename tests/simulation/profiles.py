@@ -31,7 +31,15 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "ordinary": ("",),
     "loss": ("losses", "losses later", "losses of two", "halves", "halves and loss", "quotas lost", "garbled"),
     "bus": ("eras", "full", "late ledger", "late state", "leaders move", "led anew", "state remade"),
-    "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away", "writers killed"),
+    "API": (
+        "api trouble",
+        "binds and loss",
+        "late writer",
+        "lost binds",
+        "slow writer",
+        "turned away",
+        "writers killed",
+    ),
     "gangs": (
         "barred",
         "gathered",
