@@ -127,6 +127,7 @@ class Remaker:
         else:
             raise NotMadeError(f"nobody knows how to make a plan of the kind {origin.kind}")
         times = {(each.namespace, each.name): (each.seen_ms, each.trace) for each in decided}
+        made = [replace(each, prices=decided[0].prices) for each in made]  # only the number of what the ground tells
         return [_timed(each, *times.get((each.namespace, each.name), (0, ""))) for each in made]
 
     # --- kinds of plans ----------------------------------------------------------------------------------------------
