@@ -149,7 +149,8 @@ def _shows(look: Look, said: AuditReported) -> bool:
     if said.promise == "I0":
         return said.subject.removeprefix("ledger key ") in look.garbled
     if said.promise == "I8":
-        return any(finding.subject == said.subject for finding in drifted(world, world))
+        facts = Facts.of(world)
+        return any(finding.subject == said.subject for finding in drifted(facts, facts))
     facts = Facts.of(replace(world, is_quiet=said.promise == "I3"))
     finders = (each.find for each in INVARIANTS if each.name == said.promise)
     return any(finding.subject == said.subject for find in finders for finding in find(facts))
