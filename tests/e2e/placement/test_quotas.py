@@ -23,7 +23,7 @@ async def test_a_quota_stops_at_its_max_and_goes_on_when_capacity_comes_back(cor
     assert {note(pod, names.ANNOTATION_QUOTA) for pod in placed} == {f"/{quota}"}
     await corner.pod("third", {"cpu": "2"}, labels=labels)
     said = await corner.refused("third", f"quota {quota}", "exceeds its runtime 4")
-    assert "To repair: free 2 cpu in quota" in said
+    assert f"To repair: raise min and max of quota {quota} to 6 cpu" in said
     await corner.pod("outside", {"cpu": "2"})
     await corner.bound("outside")
     await corner.delete_pod("p0")
