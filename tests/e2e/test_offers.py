@@ -115,7 +115,7 @@ async def test_numa_nodes_show_what_they_lend(whole: Whole, corner: Corner) -> N
             await corner.pod(name, {BATCH_CPU: str(milli), BATCH_MEMORY: "1Mi"}, labels=BE, annotations=spec)
             if name != "three":
                 await corner.bound(name)
-        await corner.refused("three", "NUMA node")
+        await corner.refused("three", "Unaligned NUMA Hint")
         await whole.call("DELETE", f"{MAPS}/{NAME}")
         await until_shown(None, None)
     finally:
