@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
+from abc import ABC, abstractmethod
 
 from berth.bus import metrics
 from berth.bus.errors import BusError, describe
@@ -20,7 +21,7 @@ from berth.bus.port import Clock, Entry, Sink, Stored
 log = FieldLogger(__name__)
 
 
-class AskingFollower:
+class AskingFollower(ABC):
     """What those who ask have in common. See `berth.bus.port.FollowerPort`."""
 
     def __init__(self, link: Link, bucket: str, sink: Sink, *, clock: Clock, random: randomness.Random) -> None:
@@ -59,9 +60,9 @@ class AskingFollower:
             unhook()
             self.attached.clear()
 
+    @abstractmethod
     async def _read(self) -> None:
         """Ask, and show the sink what is new. Raises BusError."""
-        raise NotImplementedError
 
     def _disconnected(self) -> None:
         self.attached.clear()
