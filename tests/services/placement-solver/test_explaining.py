@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.services.worlds.solver.bench import SolverBench
 
+from berth.contracts import names
 from berth.contracts.question import WhyQuestion
 from berth.placement_solver.core import explain
 from berth.placement_solver.explaining import TOLD_MAX
@@ -91,6 +92,20 @@ async def test_a_gang_is_told_as_a_whole(bench: SolverBench) -> None:
     told = bench.commands.refusals()
     assert len(told) == 3
     assert all("capacity for 1 of 3 members" in text and "Insufficient cpu" in text for text in told.values())
+
+
+async def test_a_gang_is_told_anew_when_the_network_that_it_asks_for_is_known(bench: SolverBench) -> None:
+    asked = '{"gatherStrategy": [{"layer": "Rack", "strategy": "MustGather"}]}'
+    members = (pod(f"g{number}").requests(cpu=1000).gang("g", 2) for number in range(2))
+    bench.run.pods(each.annotation(names.ANNOTATION_GANG_TOPOLOGY, asked) for each in members)
+    await bench.until_idle()
+    assert all("no cluster network topology" in text for text in bench.commands.refusals().values())
+    bench.run.network("Spine")
+    bench.clock.time += 20
+    await bench.until_idle()
+    told = bench.commands.refusals()
+    assert len(told) == 2
+    assert all("gatherStrategy[0].layer" in text for text in told.values())
 
 
 async def test_who_leaves_a_node_that_is_too_small_wakes_nobody(bench: SolverBench) -> None:

@@ -114,8 +114,9 @@ class Explaining:
     @property
     def _at(self) -> tuple[int, ...]:
         """Another one when the cluster has changed; also after each try of our own."""
-        nodes = self._cluster.nodes
-        return nodes.touched.end, nodes.reshaped.end, self._cluster.quotas.version, self._cluster.capacity.released
+        cluster = self._cluster
+        nodes, network, released = cluster.nodes, cluster.network.version, cluster.capacity.released
+        return nodes.touched.end, nodes.reshaped.end, cluster.quotas.version, network, released
 
     def _next(self) -> _Work | None:
         """The next of those who wait for words."""
@@ -125,7 +126,7 @@ class Explaining:
                 del members[name]
             if members:
                 first = next(iter(members.values()))
-                if self._known is not None and self._known[:2] == (key, self._at):
+                if self._known is not None and self._known[:2] == (key, (*self._at, self._cluster.wakes)):
                     return _Work(key, first, self._known[2], _already(self._known[3]), self._at)
                 if (work := self._begun(key, first)) is not None:
                     return work
@@ -156,7 +157,8 @@ class Explaining:
                     return False, None
         except StopIteration as end:
             found: Explanation | None = end.value
-            self._known = (work.key, self._at, work.reasons, found)
+            if not work.first.unit.needed:  # a gang is told whole, and may have other members when it is refused again
+                self._known = (work.key, (*self._at, self._cluster.wakes), work.reasons, found)
             return True, found
         except Exception as error:
             told(error, "explanation", unit=work.first.unit.id)

@@ -149,6 +149,8 @@ class Holdings:
         self.quota_changed = False
         self.charged_anew: frozenset[str] = frozenset()
         """Quota groups for whose pods hooks say something else."""
+        self.wakes = 0
+        """How often something happened that may have helped somebody who waited."""
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
         self.stays = Stays()

@@ -156,6 +156,7 @@ class WaitingRules(Holdings):
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
+        self.wakes += self.has_news
         if self.capacity_came_back:
             self.queue.wake(self.now, by_itself=self.is_meant)
         else:
