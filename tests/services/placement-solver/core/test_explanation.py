@@ -110,6 +110,28 @@ def test_fewest_pods_leave(run: Any) -> None:
     assert free.pods == ["default/h0", "default/h1"], "those that take least"
 
 
+@pytest.mark.parametrize("has_another", [False, True])
+def test_a_strict_gang_leaves_whole_or_not_at_all(run: Any, has_another: bool) -> None:
+    for number in range(3):
+        run.node(f"n{number}", cpu=4000)
+        run.pod(pod(f"g{number}").requests(cpu=4000).gang("g", 3).on(f"n{number}"))
+    if has_another:
+        run.node("n3", cpu=4000)
+        run.pods(pod(f"h{number}").requests(cpu=2000).on("n3") for number in range(2))
+    run.pod(pod("p").requests(cpu=2000))
+    all_of_it = "have default/g0, default/g1 and default/g2 leave node n0 and others"
+    assert repairs(told(run))["free"] == ("have default/h1 leave node n3" if has_another else all_of_it)
+
+
+@pytest.mark.parametrize(("minimum", "leave"), [(2, 1), (3, 3)])
+def test_what_a_strict_gang_can_spare_leaves_alone(run: Any, minimum: int, leave: int) -> None:
+    run.node("n0", cpu=4000)
+    run.pods(pod(f"g{number}").requests(cpu=1000).gang("g", minimum).on("n0") for number in range(3))
+    run.pod(pod("p").requests(cpu=2000))
+    (free,) = [each for each in told(run).repairs if each.kinds == ["free"]]
+    assert len(free.pods) == leave
+
+
 def test_fewer_devices(run: Any) -> None:
     run.node("n0")
     run.devices("n0", gpu_slots(4))

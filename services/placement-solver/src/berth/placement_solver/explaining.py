@@ -60,7 +60,7 @@ class _Work:
 
 def means_of(cluster: ClusterView, evicts: Evicts = lambda unit: None) -> Means:
     """What explanations of this view are worked out with."""
-    return Means(cluster.solver, cluster.classes, cluster.book, cluster.charged, evicts)
+    return Means(cluster.solver, cluster.classes, cluster.book, cluster.charged, cluster.gangs, evicts)
 
 
 class Explaining:

@@ -1,4 +1,5 @@
-"""Pods that would have to leave, whoever they are: as few as possible of one node, or of one quota group."""
+"""Pods that would have to leave, whoever they are: as few as possible of one node, or of one quota group. Members that
+a strict gang cannot spare leave with all of it, as they would if Berth made them leave."""
 
 from __future__ import annotations
 
@@ -26,20 +27,21 @@ Steps: TypeAlias = "Generator[None, None, list[Repair]]"
 
 def free_on_node(unit: Unit, forbids: Forbids | None, means: Means, change: Change) -> Steps:
     """The fewest pods of one node that would have to leave it, and what they take; with another change made, too."""
-    best: tuple[int, int, list[Claim], str] | None = None
+    best: tuple[int, list[Claim], str] | None = None
     for row in _rows_worth_it(unit, forbids, means):
         node = means.nodes.names[row]
         holders = [each for each in means.book.claims_on(node) if _may_be_named(each, means)][:HOLDERS_MAX]
         fits = _fits(unit, means, change) if unit.needed else _fits_on(unit, row, means)
-        gone = yield from _fewest(holders, fits)
+        gone = yield from _fewest(_together(holders, means), fits)
         if gone and (best is None or len(gone) < best[0]):
-            best = (len(gone), row, gone, node)
+            best = (len(gone), gone, node)
     if best is None:
         return []
-    _, _, gone, node = best
+    _, gone, node = best
     is_proved = places(means.solver, unit, (change, without(means.solver, gone)))
     yield
-    return [_repair(gone, f"leave node {node}", node)] if is_proved else []
+    where = f"leave node {node}" if all(each.node == node for each in gone) else f"leave node {node} and others"
+    return [_repair(gone, where, node)] if is_proved else []
 
 
 def free_in_quota(unit: Unit, over: Sequence[Over], means: Means) -> Steps:
@@ -51,7 +53,7 @@ def free_in_quota(unit: Unit, over: Sequence[Over], means: Means) -> Steps:
     short = {each.name: each.used + each.asked - each.allowed for each in over}
     held = [each for each in means.charged.of(*payer) if _may_be_named(each, means)]
     held.sort(key=lambda each: (-sum(each.charged.get(name, 0) / lack for name, lack in short.items()), each.name))
-    gone = yield from _fewest(held[:HOLDERS_MAX], _fits(unit, means))
+    gone = yield from _fewest(_together(held[:HOLDERS_MAX], means), _fits(unit, means))
     return [_repair(gone, f"of quota {payer[1]} leave", "")] if gone else []
 
 
@@ -78,18 +80,48 @@ def _rows_worth_it(unit: Unit, forbids: Forbids | None, means: Means) -> list[in
     return [int(each) for each in rows[chosen[order]]]
 
 
-def _fewest(holders: Sequence[Claim], fits: Callable[[Sequence[Claim]], bool]) -> Generator[None, None, list[Claim]]:
+def _together(holders: Sequence[Claim], means: Means) -> list[list[Claim]]:
+    """Who of these leaves with whom: each alone, but for the members that a strict gang cannot spare, which leave with
+    all of it. Of a gang of which somebody may not be named, or that another scheduler places, nobody is."""
+    units: list[list[Claim]] = []
+    of_gangs: dict[str, list[Claim]] = {}
+    for claim in holders:
+        pod = means.book.pods[claim.name]
+        gang = means.gangs.strict_gang_of(pod)
+        if gang is not None:
+            of_gangs.setdefault(gang.id, []).append(claim)
+        elif not means.gangs.is_in_strict(pod):
+            units.append([claim])
+    for gang_id, some in of_gangs.items():
+        gang = means.gangs.gangs[gang_id]
+        members = [claim for name in sorted(gang.placed) for claim in means.book.claims_of(name)]
+        minimum = gang.config.min_member if gang.config is not None else None
+        spare = max(0, len(gang.placed) - minimum) if minimum is not None else 0
+        units += [[each] for each in sorted(some, key=_worth, reverse=True)[:spare]]
+        if all(_may_be_named(each, means) for each in members):
+            units.append(members)
+    return units
+
+
+def _fewest(
+    units: Sequence[Sequence[Claim]], fits: Callable[[Sequence[Claim]], bool]
+) -> Generator[None, None, list[Claim]]:
     """Of these as few as are needed, those that take most first kept where they are; none: not even all are enough."""
-    gone = list(holders)
-    if not gone or not fits(gone):
+    gone = list(units)
+    if not gone or not fits(_all_of(gone)):
         return []
     yield
-    for each in sorted(holders, key=_worth, reverse=True):
+    for each in sorted(units, key=lambda unit: tuple(map(sum, zip(*map(_worth, unit), strict=True))), reverse=True):
         rest = [other for other in gone if other is not each]
-        if fits(rest):
+        if fits(_all_of(rest)):
             gone = rest
         yield
-    return gone
+    return _all_of(gone)
+
+
+def _all_of(units: Sequence[Sequence[Claim]]) -> list[Claim]:
+    """Each once: who can be spared is in its gang as well."""
+    return list({each.uid: each for unit in units for each in unit}.values())
 
 
 def _worth(claim: Claim) -> tuple[int, int, int]:
@@ -99,8 +131,10 @@ def _worth(claim: Claim) -> tuple[int, int, int]:
 
 def _fits_on(unit: Unit, row: int, means: Means) -> Callable[[Sequence[Claim]], bool]:
     """Whether the node takes a pod, whatever its quota says."""
-    (candidate,) = unit.candidates
-    return lambda gone: means.solver.admits(candidate, Target(row, Hypothesis(gone=tuple(gone))))
+    (candidate,), node = unit.candidates, means.nodes.names[row]
+    return lambda gone: means.solver.admits(
+        candidate, Target(row, Hypothesis(gone=tuple(each for each in gone if each.node == node)))
+    )
 
 
 def _fits(unit: Unit, means: Means, *changes: Change) -> Callable[[Sequence[Claim]], bool]:

@@ -13,6 +13,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.displacers.charged_pods import ChargedPods
+from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement, Unit
 from berth.placement_solver.core.solve import Solver, Trial
@@ -41,6 +42,7 @@ class Means(NamedTuple):
     classes: ClassTable
     book: Book
     charged: ChargedPods
+    gangs: Gangs
     evicts: Callable[[Unit], Leaving | None]
 
     @property
