@@ -87,6 +87,7 @@ class Driven(Feed):
 
     def __init__(self, nodes: Sequence[TraceNode]) -> None:
         self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+        self.cluster.solver.tells = False  # as in rounds
         super().__init__(self.cluster)
         for index, each in enumerate(nodes):
             self.version += 1

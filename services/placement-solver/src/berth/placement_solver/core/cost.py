@@ -111,7 +111,9 @@ class Costs:
         nodes, count = self._nodes, len(self._nodes)
         self._keep_suitable(cls, count)
         if cls.price is not None and cls.price.basis is not self.basis:
-            cls.price, cls.cost, cls.ranked = None, cls.cost[:0], None
+            before, cls.price = cls.price, None
+            if not self._price(cls).says_what(before):
+                cls.cost, cls.ranked = cls.cost[:0], None
         log, known = nodes.touched, cls.cost.shape[0]
         changed = log.since(cls.cost_at, at_most=max(FEW, count // 2)) if known else None
         if changed is None:

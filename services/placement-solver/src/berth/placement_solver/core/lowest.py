@@ -32,7 +32,8 @@ class Lowest:
         if value <= lowest:
             self._minima[block] = value
         elif before == lowest:
-            self._minima[block] = self._blocks[block].min()
+            values = self._blocks[block]
+            self._minima[block] = values[values.argmin()]  # `min` takes twice as long for so few
 
     def put_all(self, rows: RowArray, values: Floats) -> None:
         """Change many of the numbers."""

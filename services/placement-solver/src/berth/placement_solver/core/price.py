@@ -66,6 +66,18 @@ class Price:
             if weights.stranded and basis.prices.typical:
                 self._stranding = Stranding(basis.prices.typical, self._asked[CPU], want.instances, each)
 
+    def says_what(self, other: Price) -> bool:
+        """Whether the price of the same pod by another basis is the same everywhere."""
+        mine, its = self.basis, other.basis
+        return (
+            self._weights == other._weights
+            and self._by_card_listed == other._by_card_listed
+            and (self._stranding is None) == (other._stranding is None)
+            and (self._stranding is None or mine.prices.typical == its.prices.typical)
+            and self._scarce == other._scarce
+            and (not self._scarce or np.array_equal(mine.scarcity, its.scarcity))
+        )
+
     # --- many rows ---------------------------------------------------------------------------------------------------
 
     def of(self, rows: Rows, taking: Mask | None = None) -> Floats:

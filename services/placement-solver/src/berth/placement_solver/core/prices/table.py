@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -116,10 +117,15 @@ def _whole_of(workload: Workload, largest: int) -> float:
 
 def worth_by_free(prices: Prices) -> Floats:
     """The most that can be earned from a card with g percent free, for g from 0 to 100 (an unbounded knapsack)."""
-    shares: Iterable[tuple[int, float]] = prices.shares
-    if not prices.shares:
+    return _worth_by_free(prices.shares)
+
+
+@lru_cache(maxsize=8)
+def _worth_by_free(shares: tuple[tuple[int, float], ...]) -> Floats:
+    """Once for all classes, none of which may change it."""
+    if not shares:
         bounds = [0, *(upto for upto, _ in SHARE_PRICES)]
-        shares = [(bound + 1, price) for bound, (_, price) in zip(bounds, SHARE_PRICES, strict=False)]
+        shares = tuple((bound + 1, price) for bound, (_, price) in zip(bounds, SHARE_PRICES, strict=False))
     best = np.zeros(WHOLE + 1)
     offers = [*shares, (WHOLE, 1.0)]
     for free in range(1, WHOLE + 1):
