@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
 from berth.placement_solver.core.prices.problem import Duals, PriceProblem
@@ -51,6 +52,8 @@ class ChanceOptimiser:
             return None
         if isinstance(problem, PriceProblem):
             return _prices(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
+        if isinstance(problem, BoundProblem):
+            return Answer(None, bound=_bound(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE))
         if isinstance(problem, LeavingProblem):
             return _leaving(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         return Answer(_nonsense(problem, rng) if drawn < NOTHING + NONSENSE else _packed(problem, rng))
@@ -93,6 +96,22 @@ def _prices(problem: PriceProblem, rng: random.Random, *, is_nonsense: bool) -> 
     cards, cores = ([rng.random() for _ in range(kinds)] for _ in range(2))
     quotas, short = [rng.random() for _ in problem.quotas], [rng.random() for _ in range(classes)]
     return Answer(None, duals=Duals(shares, cards, cores, quotas, short))
+
+
+def _bound(problem: BoundProblem, rng: random.Random, *, is_nonsense: bool) -> Bound:
+    """How many of a batch any plan places: more than the plan, or as many; or what cannot be."""
+    placed = list(problem.placed)
+    if is_nonsense:
+        return Bound(
+            [rng.randrange(-2, 200) for _ in range(rng.randrange(len(placed) + 3))], rng.choice(("linear", "?"))
+        )
+    there = [0] * len(placed)
+    for count, level in zip(problem.counts, problem.level, strict=True):
+        there[level] += count
+    for level, (all_of, has) in enumerate(zip(there, placed, strict=True)):
+        if has < all_of and rng.random() < 0.5:
+            return Bound([*placed[:level], rng.randint(has + 1, all_of)], "linear")
+    return Bound(placed, "linear")
 
 
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:

@@ -23,8 +23,11 @@ class Nominated:
         self._released: dict[Name, Nomination] = {}
         self._left_out: set[Name] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._holding)
+    def __len__(self) -> int:
+        return len(self._holding)
+
+    def __iter__(self) -> Iterator[Nomination]:
+        return iter(self._holding)
 
     def on_change(self, nomination: Nomination, stands: bool) -> None:
         """The book's word: a nomination stands from now on, or no longer. A group that gives back takes nothing."""
