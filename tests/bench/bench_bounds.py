@@ -50,7 +50,10 @@ def small(first: int, cases: int) -> int:
     reached = sum(case.bound.bound == case.most for case in contended) / len(contended)
     print(f"{cases} batches, {wrong} bounds wrong; {len(contended)} not placed whole: {dict(kinds)}")
     print(f"gap of the plan: median {statistics.median(gaps):.3f}, mean {statistics.mean(gaps):.3f}")
-    print(f"the bound can be reached in {reached:.1%}; child: median {statistics.median(took):.1f} ms, most {max(took):.0f}")
+    print(
+        f"the bound can be reached in {reached:.1%};"
+        f" child: median {statistics.median(took):.1f} ms, most {max(took):.0f}"
+    )
     return wrong
 
 

@@ -115,17 +115,18 @@ def _bound(problem: BoundProblem, rng: random.Random, *, is_nonsense: bool) -> B
 
 
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:
-    return [[rng.randrange(count + 1) for _ in problem.whole] for count in problem.counts]
+    return [[rng.randrange(count + 1) for _ in row] for count, row in zip(problem.counts, problem.most, strict=True)]
 
 
 def _packed(problem: JointProblem, rng: random.Random) -> list[list[int]]:
-    """Gangs and single items in any order, most worth first, onto nodes in any order; a gang whole or not at all."""
-    counts = [[0] * len(problem.whole) for _ in problem.counts]
+    """Gangs and single items in any order, those of higher priority first, onto nodes in any order; a gang whole or not
+    at all."""
+    counts = [[0] * len(row) for row in problem.most]
     left = _Left(problem)
     units: dict[tuple[bool, int], list[int]] = {}
     for item, gang in enumerate(problem.gang):
         units.setdefault((gang >= 0, problem.group[gang] if gang >= 0 else item), []).append(item)
-    order = sorted(units, key=lambda unit: (-max(problem.worth[item] for item in units[unit]), rng.random()))
+    order = sorted(units, key=lambda unit: (min(problem.level[item] for item in units[unit]), rng.random()))
     for unit in order:
         before = left.copy()
         wanted: dict[int, int] = {}
@@ -150,39 +151,34 @@ class _Left:
     def __init__(self, problem: JointProblem) -> None:
         self._problem = problem
         self._free = [list(row) for row in problem.free]
-        self._whole, self._gpu = list(problem.whole), list(problem.gpu)
-        self._quotas = [list(capacity) for capacity in problem.quota_capacity]
+        self._percent = [list(row) for row in problem.percent]
+        self._limits = list(problem.limits)
 
     def copy(self) -> _Left:
         """As it is now."""
         twin = _Left(self._problem)
         twin._free = [list(row) for row in self._free]
-        twin._whole, twin._gpu = list(self._whole), list(self._gpu)
-        twin._quotas = [list(capacity) for capacity in self._quotas]
+        twin._percent = [list(row) for row in self._percent]
+        twin._limits = list(self._limits)
         return twin
 
     def take(self, item: int, node: int) -> bool:
         """Capacity for one pod of an item on a node, if it seems to be there."""
         problem = self._problem
-        needs, cards, share = problem.needs[item], problem.cards[item], problem.share[item]
-        charged = [
-            (capacity, dimension, needed[item])
-            for capacity, needs_of in zip(self._quotas, problem.quota_needs, strict=True)
-            for dimension, needed in enumerate(needs_of)
-        ]
+        needs, share = problem.needs[item], problem.share[item]
+        cards = [row for row in self._percent if row[node] >= share][: problem.cards[item]]
+        charged = [charges[item] for charges in problem.charges]
         if (
             any(row[node] < need for row, need in zip(self._free, needs, strict=True))
-            or self._whole[node] < cards
-            or self._gpu[node] < cards + share
-            or any(capacity[dimension] < need for capacity, dimension, need in charged)
+            or len(cards) < problem.cards[item]
+            or any(left < charge for left, charge in zip(self._limits, charged, strict=True))
         ):
             return False
         for row, need in zip(self._free, needs, strict=True):
             row[node] -= need
-        for capacity, dimension, need in charged:
-            capacity[dimension] -= need
-        self._whole[node] -= cards
-        self._gpu[node] -= cards + share
+        for row in cards:
+            row[node] -= share
+        self._limits = [left - charge for left, charge in zip(self._limits, charged, strict=True)]
         return True
 
 

@@ -213,3 +213,46 @@ def _shape(rng: random.Random, *, has_cards: bool) -> dict[str, Any]:
     if has_cards and rng.random() < 0.7:
         shape |= {"share": rng.choice(SHARES)} if rng.random() < 0.6 else {"gpus": rng.choice((1, 1, 2))}
     return shape
+
+
+def packed(rng: random.Random, *, with_quotas: bool = False) -> Batch:
+    """A batch that fits whole, and fills the nodes, if it is arranged well: nodes are cut into pods, and those that are
+    alike are gangs or single. With quotas a few pods more than the groups have room for."""
+    nodes: list[NodeOf] = []
+    pieces: dict[tuple[int, int, int], int] = {}
+    for at in range(rng.randint(4, 9)):
+        cpu, cards = rng.choice((8, 12, 16)), rng.choice((0, 0, 2, 4))
+        nodes.append(NodeOf(f"n{at}", cpu, 110, (100,) * cards))
+        for _ in range(cards):
+            for share in rng.choice(((100,), (50, 50), (60, 40), (80, 20), (30, 30, 40))):
+                size = (1, int(share == 100), share % 100)
+                pieces[size] = pieces.get(size, 0) + 1
+                cpu -= 1
+        while cpu > 0:
+            size = (min(cpu, rng.choice((1, 2, 3, 4, 5, 6))), 0, 0)
+            pieces[size] = pieces.get(size, 0) + 1
+            cpu -= size[0]
+    shapes = [size for size, count in sorted(pieces.items()) for _ in range(count)]
+    units: list[tuple[tuple[int, int, int], int]] = []
+    for size in sorted(pieces):
+        left = pieces[size]
+        while left:
+            members = min(left, rng.choice((1, 1, 2, 3, 4, 6)))
+            units.append((size, members))
+            left -= members
+    rng.shuffle(units)
+    cores = sum(size[0] for size in shapes)
+    limits = {}
+    if with_quotas:
+        limits = {"parent": cores * 3 // 4, "left": cores // 2, "right": cores // 2}
+    pods: list[PodOf] = []
+    minimum: dict[str, int] = {}
+    for unit, ((cpu, gpus, share), members) in enumerate(units):
+        gang = f"g{unit}" if members > 1 else ""
+        if gang:
+            minimum[gang] = members
+        quota = rng.choice(("left", "right")) if limits else ""
+        pods += [
+            PodOf(f"p{unit:02}-{at}", cpu, gpus=gpus, share=share, gang=gang, quota=quota) for at in range(members)
+        ]
+    return Batch(tuple(nodes), tuple(pods), minimum, limits)

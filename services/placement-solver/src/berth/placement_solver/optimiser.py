@@ -46,7 +46,6 @@ class Answer(msgspec.Struct, frozen=True):
     """
 
     counts: list[list[int]] | None
-    worth: float = 0.0
     gap: float = -1.0
     units: list[int] = []
     duals: Duals | None = None

@@ -50,7 +50,7 @@ def _answer(problem: Problem) -> Answer:
     if isinstance(problem, BoundProblem):
         return Answer(None, bound=bounds.solve(problem))
     found = model.solve(problem)
-    return Answer(None) if found is None else Answer(found.counts, found.worth, found.gap)
+    return Answer(None) if found is None else Answer(found.counts, found.gap)
 
 
 def _write(sink: BinaryIO, answer: Answer) -> None:

@@ -357,15 +357,19 @@ class Rounds:
     def _improved(
         self, question: Contended, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
     ) -> Solution | None:
-        """The plan of the optimiser, if it is worth more than the one at hand and the verifier agrees."""
+        """The plan of the optimiser, if it is worth more than what would be placed now without it, and the verifier
+        agrees."""
         solver = self.cluster.solver
+        plain = self._verified.tried(units, trial, plan)
+        at_hand = worth(plain.placements) if isinstance(plain, Solution) else worth(())
+        trial.undo()
         try:
             joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
         except Exception as error:
             told(error, "optimiser", plan=plan)
             trial.undo()
             return None
-        is_better = worth(joint.placements) > worth(question.greedy.placements)
+        is_better = worth(joint.placements) > at_hand
         problems = self._verified.problems(joint.placements) if is_better else []
         if problems:
             metrics.REJECTED_JOINT_PLANS.inc()

@@ -46,8 +46,9 @@ class Thinking:
         claims = list(trial.claims)
         trial.undo()
         try:
+            solver = cluster.solver
             written = build_problem(
-                units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, self._budget_s
+                units, greedy, cluster.nodes, solver.costs, solver.picker, cluster.quotas, self._budget_s
             )
         except Exception as error:
             told(error, "optimiser")

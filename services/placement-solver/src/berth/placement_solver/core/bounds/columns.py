@@ -1,41 +1,25 @@
 """Nodes as groups: what each group has of what runs short, and how many pods of each item it takes at most.
 
-Cards are cut by share: for each share size s that is asked for, a card with p percent free has floor(p / s) pieces of
-that size, and a share of t percent uses floor(t / s) of them. That holds of every way to cut cards, since
-floor(t / s) summed over what lies on a card is at most floor(p / s). Groups are nodes that are alike; where there are
-too many of them, nodes that are nearly alike are put together, which only makes the bound looser.
+Groups are nodes that are alike; where there are too many of them, nodes that are nearly alike are put together, which
+only makes the bound looser.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from berth.placement_solver.core.bounds.problem import BoundProblem
+from berth.placement_solver.core.counting.supplies import Groups, Percents, Supply, pieces, scarce, supplies_of_cards
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 VARIABLES_MAX: Final = 12_000
 """Items times groups."""
-SIZES_MAX: Final = 8
-"""Share sizes by which cards are cut, the largest first."""
-
-
-class Supply(NamedTuple):
-    """Something that nodes have: `takes[i]` of it a pod of item i, `has[g]` the nodes of a group together."""
-
-    takes: Ints
-    has: Ints
-
-
-class Groups(NamedTuple):
-    """`most[i][g]`: so many pods of an item a group takes at most, were there no others."""
-
-    most: Ints
-    supplies: list[Supply]
 
 
 def groups_of(problem: BoundProblem, variables_max: int = VARIABLES_MAX) -> Groups:
@@ -50,7 +34,6 @@ def groups_of(problem: BoundProblem, variables_max: int = VARIABLES_MAX) -> Grou
     needs = np.array(problem.needs, np.int64).reshape(items, -1)
     cards, share = np.array(problem.cards, np.int64), np.array(problem.share, np.int64)
     most = _suitable(problem) * np.array(problem.counts, np.int64)[:, None]
-    sizes = sorted({int(each) for each in share if each}, reverse=True)[:SIZES_MAX]
     for item in range(items):
         has, of_cards = (kept, kept_percent) if spared[item] else (free, percent)
         for need, amount in zip(needs[item], has, strict=True):
@@ -58,25 +41,24 @@ def groups_of(problem: BoundProblem, variables_max: int = VARIABLES_MAX) -> Grou
                 np.minimum(most[item], amount // need, out=most[item])
         if share[item]:
             able = np.count_nonzero(of_cards >= share[item], axis=0) >= cards[item]
-            fit = np.where(able, _pieces(of_cards, int(share[item])) // cards[item], 0)
+            fit = np.where(able, pieces(of_cards, int(share[item])) // cards[item], 0)
             np.minimum(most[item], np.where(counted, fit, most[item]), out=most[item])
         if problem.alone[item]:
             np.minimum(most[item], 1, out=most[item])
     used = np.flatnonzero(most.any(axis=0))
     most, counted = most[:, used], counted[used]
-    rows: list[tuple[Ints, Ints]] = []
     # Of what is free outside of what is kept for others those take their part who may use nothing of that.
-    bound_to_free = np.where(spared, 0, 1)
-    grounds = [(free, percent, bound_to_free)] if problem.kept and not spared.all() else []
-    grounds.append((kept, kept_percent, np.ones(items, np.int64)))
-    for amounts, of_cards, who in grounds:
-        rows += [(needs[:, at] * who, amount[used]) for at, amount in enumerate(amounts)]
-        cut = of_cards[:, used]
-        if sizes:
-            rows.append((cards * share * who, _where(counted, cut.sum(axis=0, dtype=np.int64))))
-            rows += [(cards * (share // size) * who, _where(counted, _pieces(cut, size))) for size in sizes]
-    supplies = [Supply(takes, has) for takes, has in rows if takes.any() and (takes @ most > has).any()]
-    return _grouped(most, supplies, max(1, variables_max // max(1, items)))
+    grounds = [(free, percent, ~spared)] if problem.kept and not spared.all() else []
+    grounds.append((kept, kept_percent, np.ones(items, np.bool_)))
+
+    def supplies() -> Iterator[Supply]:
+        for amounts, of_cards, who in grounds:
+            for at, amount in enumerate(amounts):
+                yield Supply(needs[:, at] * who, amount[used])
+            for each in supplies_of_cards(cards * who, share, of_cards[:, used]):
+                yield Supply(each.takes, _where(counted, each.has))
+
+    return _grouped(most, scarce(most, supplies()), max(1, variables_max // max(1, items)))
 
 
 UNBOUNDED: Final = 1 << 40
@@ -124,10 +106,5 @@ def _amounts(columns: list[bytes], nodes: int) -> Ints:
     return np.array([np.frombuffer(each, np.int64) for each in columns], np.int64).reshape(len(columns), nodes)
 
 
-def _percents(data: bytes, nodes: int) -> npt.NDArray[np.int16]:
+def _percents(data: bytes, nodes: int) -> Percents:
     return np.frombuffer(data, np.int16).reshape(-1, nodes) if nodes else np.zeros((0, 0), np.int16)
-
-
-def _pieces(percent: npt.NDArray[np.int16], size: int) -> Ints:
-    found: Ints = (percent // size).sum(axis=0, dtype=np.int64)
-    return found
