@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import time
 
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.services.worlds.solver.batches import packed
+from tests.services.worlds.solver.improved import improved
 
 from berth.contracts import names
 from berth.contracts.kube import Taint
@@ -443,3 +446,20 @@ def test_pods_on_single_numa_nodes_are_counted_by_numa_node(solving):
     question, placed = solved(run)
     assert question.most == [[2], [2]]
     assert sorted(placed) == ["c0", "c1", "x0", "x1"]
+
+
+# --- how much it wins ---
+
+CONTENDED = {False: (3, 25, 35), True: range(6)}
+"""Seeds; without quotas those of which greed does not place all."""
+
+
+@pytest.mark.parametrize("with_quotas", [False, True])
+def test_it_is_never_worse_and_often_better(solving, with_quotas):
+    """`tests/bench/bench_improver.py` draws hundreds."""
+    found = [
+        improved(packed(random.Random(seed), with_quotas=with_quotas), solving, 1.0) for seed in CONTENDED[with_quotas]
+    ]
+    asked = [each for each in found if each is not None]
+    assert [each.wrong for each in asked] == [[]] * len(found)
+    assert sum(each.is_better for each in asked) >= 0.5 * len(asked)

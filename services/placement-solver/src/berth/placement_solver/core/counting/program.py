@@ -12,7 +12,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.counting.supplies import Groups
+from berth.placement_solver.core.counting.supplies import Cuts, Groups
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -33,6 +33,10 @@ class Batch(Protocol):
     def counts(self) -> Sequence[int]: ...
     @property
     def level(self) -> Sequence[int]: ...
+    @property
+    def cards(self) -> Sequence[int]: ...
+    @property
+    def share(self) -> Sequence[int]: ...
     @property
     def gang(self) -> Sequence[int]: ...
     @property
@@ -55,16 +59,20 @@ class Found(NamedTuple):
 
 
 class Counting:
-    """Counts by item and group of nodes, and for each gang group the part of it that begins."""
+    """Counts by item and group of nodes, for each gang group the part of it that begins, and how many cards are cut in
+    which way, where that is asked for."""
 
-    def __init__(self, batch: Batch, groups: Groups) -> None:
+    def __init__(self, batch: Batch, groups: Groups, cuts: Sequence[Cuts] = ()) -> None:
         self._batch = batch
         self._shape = groups.most.shape
         self._item, self._group = np.nonzero(groups.most)
         self._most = groups.most[self._item, self._group].astype(float)
         self._level = np.array(batch.level, np.intp)[self._item]
         self._begins = len(self._item) + np.arange(max(batch.group, default=-1) + 1)
+        self._beside = np.ones(self._begins.size)  # the most of what is beside the counts: begins, and cards by way
         self._rows = _Rows([0], [], [], [], [])
+        for each in cuts:
+            self._within_cards(each)
         self._within_groups(groups)
         self._within_counts()
         self._within_limits()
@@ -118,12 +126,12 @@ class Counting:
             ("mip_abs_gap", gap),
         ):
             solver.setOptionValue(option, value)
-        rows, columns = self._rows, len(self._item) + self._begins.size
+        rows, columns = self._rows, len(self._item) + self._beside.size
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = columns, len(rows.lower)
-        model.col_cost_ = np.concatenate([cost, np.zeros(self._begins.size)])
+        model.col_cost_ = np.concatenate([cost, np.zeros(self._beside.size)])
         model.col_lower_ = np.zeros(columns)
-        model.col_upper_ = np.concatenate([self._most, np.ones(self._begins.size)])
+        model.col_upper_ = np.concatenate([self._most, self._beside])
         model.row_lower_, model.row_upper_ = np.array(rows.lower), np.array(rows.upper)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.array(rows.starts)
@@ -143,6 +151,20 @@ class Counting:
             for group in np.flatnonzero(asked > supply.has):
                 columns = of_group[group][takes[of_group[group]] > 0]
                 self._rows.add(columns, takes[columns], -np.inf, float(supply.has[group]))
+
+    def _within_cards(self, cuts: Cuts) -> None:
+        """Shares of each size on a group are no more than the ways in which its cards are cut have of it."""
+        batch, here = self._batch, self._group == cuts.group
+        ways: list[Places] = []
+        for count, each in cuts.ways:
+            ways.append(len(self._item) + self._beside.size + np.arange(len(each)))
+            self._beside = np.append(self._beside, np.full(len(each), float(count)))
+            self._rows.add(ways[-1], np.ones(len(each)), -np.inf, float(count))
+        share, cards = np.array(batch.share)[self._item], np.array(batch.cards, float)[self._item]
+        for place, size in enumerate(cuts.sizes):
+            asked = np.flatnonzero(here & (share == size))
+            values = [-each[:, place].astype(float) for _, each in cuts.ways]
+            self._rows.add(np.concatenate([asked, *ways]), np.concatenate([cards[asked], *values]), -np.inf, 0.0)
 
     def _within_counts(self) -> None:
         batch = self._batch

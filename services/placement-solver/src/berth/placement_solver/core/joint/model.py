@@ -1,8 +1,8 @@
 """A better plan for a contended batch, in the time given: most pods of the highest priority, then of the next.
 
-Gangs are placed all or nothing, within node, card and quota capacity. Cards are known by how many shares of each size
-they have room for; the expansion checks each choice exactly. Where the plan at hand cannot be bettered at a priority,
-which the linear program often says at once, the search goes on below it.
+Gangs are placed all or nothing, within node, card and quota capacity. Of cards it is known in which ways they can be
+cut into the shares that are asked for; the expansion checks each choice exactly. Where the plan at hand cannot be
+bettered at a priority, which the linear program often says at once, the search goes on below it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.placement_solver.core.counting.program import Counting
-from berth.placement_solver.core.counting.supplies import Groups, Supply, scarce, supplies_of_cards
+from berth.placement_solver.core.counting.supplies import Groups, Supply, cuts_of, scarce, supplies_of_cards
 from berth.placement_solver.core.joint.problem import JointProblem
 
 
@@ -30,7 +30,11 @@ def solve(problem: JointProblem) -> JointResult | None:
     deadline = time.monotonic() + problem.time_limit_s
     items = len(problem.counts)
     most = np.array(problem.most, np.int64).reshape(items, -1)
-    counting = Counting(problem, Groups(most, scarce(most, _supplies(problem))))
+    cards, share = np.array(problem.cards, np.int64), np.array(problem.share, np.int64)
+    percent = np.array(problem.percent, np.int16).reshape(-1, most.shape[1])
+    supplies = [*_amounts(problem), *supplies_of_cards(cards, share, percent)]
+    cuts = cuts_of(cards, share, percent, most)
+    counting = Counting(problem, Groups(most, scarce(most, supplies)), cuts)
     cost = np.array(problem.cost, float).reshape(most.shape)
     best: JointResult | None = None
     for level, placed in enumerate(problem.placed):
@@ -54,9 +58,7 @@ def solve(problem: JointProblem) -> JointResult | None:
     return best
 
 
-def _supplies(problem: JointProblem) -> Iterator[Supply]:
+def _amounts(problem: JointProblem) -> Iterator[Supply]:
     needs = np.array(problem.needs, np.int64).reshape(len(problem.counts), -1)
     for takes, has in zip(needs.T, problem.free, strict=True):
         yield Supply(takes, np.array(has, np.int64))
-    percent = np.array(problem.percent, np.int16).reshape(-1, len(problem.cost[0]) if problem.cost else 0)
-    yield from supplies_of_cards(np.array(problem.cards, np.int64), np.array(problem.share, np.int64), percent)
