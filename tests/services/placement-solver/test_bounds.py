@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from tests.services.worlds.solver.batches import drawn
 from tests.services.worlds.solver.bench import SolverBench
@@ -52,9 +53,14 @@ def drafted(run: Any) -> Draft:
 
 def most(run: Any) -> list[int]:
     """The bound by priority."""
-    found = solve(drafted(run).problem)
+    found = solve(patient(drafted(run).problem))
     assert found is not None
     return found.counts
+
+
+def patient(problem: BoundProblem) -> BoundProblem:
+    """On however busy a machine."""
+    return msgspec.structs.replace(problem, time_limit_s=60.0)
 
 
 def test_what_the_plan_takes_counts_as_free(solving: type[Any]) -> None:
@@ -76,7 +82,7 @@ def test_nodes_that_are_alike_are_one_group(solving: type[Any]) -> None:
     run.pods(pod(f"p{at}").requests(cpu=2000) for at in range(60))
     problem = drafted(run).problem
     assert groups_of(problem).most.tolist() == [[50]]
-    assert solve(problem) == Bound([50], "linear")
+    assert solve(patient(problem)) == Bound([50], "linear")
 
 
 def test_too_many_groups_make_the_bound_looser_and_no_lower(solving: type[Any]) -> None:
@@ -178,7 +184,7 @@ class Solved(Told):
 
     async def solve(self, problem: Problem) -> Answer | None:
         assert isinstance(problem, BoundProblem)
-        return Answer(None, bound=solve(problem))
+        return Answer(None, bound=solve(patient(problem)))
 
 
 def full(run: Any, pods: int = 3) -> None:

@@ -450,16 +450,15 @@ def test_pods_on_single_numa_nodes_are_counted_by_numa_node(solving):
 
 # --- how much it wins ---
 
-CONTENDED = {False: (3, 25, 35), True: range(6)}
-"""Seeds; without quotas those of which greed does not place all."""
+CONTENDED = {False: (3, 25, 35), True: (2, 3, 5)}
+"""Seeds of batches about which the optimiser is asked."""
 
 
 @pytest.mark.parametrize("with_quotas", [False, True])
 def test_it_is_never_worse_and_often_better(solving, with_quotas):
     """`tests/bench/bench_improver.py` draws hundreds."""
-    found = [
-        improved(packed(random.Random(seed), with_quotas=with_quotas), solving, 1.0) for seed in CONTENDED[with_quotas]
-    ]
-    asked = [each for each in found if each is not None]
-    assert [each.wrong for each in asked] == [[]] * len(found)
+    batches = [packed(random.Random(seed), with_quotas=with_quotas) for seed in CONTENDED[with_quotas]]
+    asked = [found for batch in batches if (found := improved(batch, solving, 30.0)) is not None]
+    assert len(asked) == len(batches)
+    assert not any(each.wrong for each in asked)
     assert sum(each.is_better for each in asked) >= 0.5 * len(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from tests.services.worlds.solver.batches import Batch
@@ -14,6 +14,9 @@ from berth.placement_solver.core.bounds.problem import BoundProblem, bound_probl
 from berth.placement_solver.core.bounds.program import solve
 from berth.placement_solver.core.bounds.verdict import refusal_of, verdict
 from berth.placement_solver.core.solve import Trial
+
+TIME_LIMIT_S: Final = 60.0
+"""What is judged here is the bound, on however busy a machine."""
 
 
 class Judged(NamedTuple):
@@ -39,7 +42,8 @@ def judged(batch: Batch, new_run: Callable[[], Any]) -> Judged:
     draft = bound_problem(units, run.cluster.solver, trial.claims)
     assert draft is not None, "too large"
     began = time.perf_counter()
-    found = solve(msgspec.msgpack.decode(msgspec.msgpack.encode(draft.problem), type=BoundProblem))
+    patient = msgspec.structs.replace(draft.problem, time_limit_s=TIME_LIMIT_S)
+    found = solve(msgspec.msgpack.decode(msgspec.msgpack.encode(patient), type=BoundProblem))
     assert found is not None, "not in time"
     took_ms = 1e3 * (time.perf_counter() - began)
     placed = [each.candidate.object.template.priority for each in solution.placements]
