@@ -184,10 +184,11 @@ def test_a_kubeconfig_is_read_without_the_generated_client(running: House) -> No
 
 OPTIMISE = """
 import cvxpy, numpy
-from berth.placement_solver.core.joint import model
+from berth.placement_solver.core.joint import leaving_model, model
+from berth.placement_solver.core.prices import program
 x = cvxpy.Variable(3, integer=True)
 task = cvxpy.Problem(cvxpy.Maximize(numpy.array([1, 2, 3]) @ x), [x >= 0, cvxpy.sum(x) <= 5, x <= 2])
-task.solve(solver=model.cp.HIGHS, threads=1)
+task.solve(solver=program.cp.HIGHS, threads=1)
 print(round(task.value, 6), task.solver_stats.solver_name)
 """
 READ_KUBECONFIG = """

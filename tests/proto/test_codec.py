@@ -68,6 +68,9 @@ def smallest(kind: type[msgspec.Struct]) -> msgspec.Struct:
     fields: dict[str, Any] = {}
     for field in cast(inspect.StructType, inspect.type_info(kind)).fields:
         if field.required:
+            if isinstance(field.type, inspect.StructType):
+                fields[field.name] = smallest(field.type.cls)
+                continue
             name = type(field.type).__name__.removesuffix("Type").lower()
             fields[field.name] = ledger.PlanStatus.OPEN if name == "enum" else [] if name == "list" else plain[name]
     return kind(**fields)

@@ -81,6 +81,8 @@ class Nats(SimNats):
         """Who hears of each command that is stored."""
         self.on_prices: list[Callable[[Any], None]] = []
         """Who hears of each table of prices that is stored."""
+        self.on_events: list[Callable[[Any], None]] = []
+        """Who hears of each event that is stored."""
         self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
@@ -89,6 +91,8 @@ class Nats(SimNats):
         super().add_stream(stream)
         if stream.name == buckets.COMMANDS:
             self._hear(stream, self.on_commands)
+        if stream.name == buckets.EVENTS:
+            self._hear(stream, self.on_events)
         if stream.name == f"KV_{buckets.PRICE}":
             self._hear(stream, self.on_prices)
         if stream.name not in (LEDGER, STATE, QUOTA, SLO, METRICS):

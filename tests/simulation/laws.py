@@ -27,6 +27,7 @@ LAWS: Final = {
     "told": "no status is asked for more often than every 2 s",
     "kubelet": "no card goes by minor that kubelet has picked",
     "prices": "tables of prices make sense, and come back",
+    "bounds": "what is told of how near to the best batches are can be true",
     "rights": "nobody needs a right that it does not have",
     "errors": "no error is logged that no fault explains",
 }

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
 from berth.placement_solver.core.prices.problem import Duals, PriceProblem
@@ -51,6 +52,8 @@ class ChanceOptimiser:
             return None
         if isinstance(problem, PriceProblem):
             return _prices(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
+        if isinstance(problem, BoundProblem):
+            return Answer(None, bound=_bound(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE))
         if isinstance(problem, LeavingProblem):
             return _leaving(problem, rng, is_nonsense=drawn < NOTHING + NONSENSE)
         return Answer(_nonsense(problem, rng) if drawn < NOTHING + NONSENSE else _packed(problem, rng))
@@ -95,18 +98,35 @@ def _prices(problem: PriceProblem, rng: random.Random, *, is_nonsense: bool) -> 
     return Answer(None, duals=Duals(shares, cards, cores, quotas, short))
 
 
+def _bound(problem: BoundProblem, rng: random.Random, *, is_nonsense: bool) -> Bound:
+    """How many of a batch any plan places: more than the plan, or as many; or what cannot be."""
+    placed = list(problem.placed)
+    if is_nonsense:
+        return Bound(
+            [rng.randrange(-2, 200) for _ in range(rng.randrange(len(placed) + 3))], rng.choice(("linear", "?"))
+        )
+    there = [0] * len(placed)
+    for count, level in zip(problem.counts, problem.level, strict=True):
+        there[level] += count
+    for level, (all_of, has) in enumerate(zip(there, placed, strict=True)):
+        if has < all_of and rng.random() < 0.5:
+            return Bound([*placed[:level], rng.randint(has + 1, all_of)], "linear")
+    return Bound(placed, "linear")
+
+
 def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:
-    return [[rng.randrange(count + 1) for _ in problem.whole] for count in problem.counts]
+    return [[rng.randrange(count + 1) for _ in row] for count, row in zip(problem.counts, problem.most, strict=True)]
 
 
 def _packed(problem: JointProblem, rng: random.Random) -> list[list[int]]:
-    """Gangs and single items in any order, most worth first, onto nodes in any order; a gang whole or not at all."""
-    counts = [[0] * len(problem.whole) for _ in problem.counts]
+    """Gangs and single items in any order, those of higher priority first, onto nodes in any order; a gang whole or not
+    at all."""
+    counts = [[0] * len(row) for row in problem.most]
     left = _Left(problem)
     units: dict[tuple[bool, int], list[int]] = {}
     for item, gang in enumerate(problem.gang):
         units.setdefault((gang >= 0, problem.group[gang] if gang >= 0 else item), []).append(item)
-    order = sorted(units, key=lambda unit: (-max(problem.worth[item] for item in units[unit]), rng.random()))
+    order = sorted(units, key=lambda unit: (min(problem.level[item] for item in units[unit]), rng.random()))
     for unit in order:
         before = left.copy()
         wanted: dict[int, int] = {}
@@ -131,39 +151,34 @@ class _Left:
     def __init__(self, problem: JointProblem) -> None:
         self._problem = problem
         self._free = [list(row) for row in problem.free]
-        self._whole, self._gpu = list(problem.whole), list(problem.gpu)
-        self._quotas = [list(capacity) for capacity in problem.quota_capacity]
+        self._percent = [list(row) for row in problem.percent]
+        self._limits = list(problem.limits)
 
     def copy(self) -> _Left:
         """As it is now."""
         twin = _Left(self._problem)
         twin._free = [list(row) for row in self._free]
-        twin._whole, twin._gpu = list(self._whole), list(self._gpu)
-        twin._quotas = [list(capacity) for capacity in self._quotas]
+        twin._percent = [list(row) for row in self._percent]
+        twin._limits = list(self._limits)
         return twin
 
     def take(self, item: int, node: int) -> bool:
         """Capacity for one pod of an item on a node, if it seems to be there."""
         problem = self._problem
-        needs, cards, share = problem.needs[item], problem.cards[item], problem.share[item]
-        charged = [
-            (capacity, dimension, needed[item])
-            for capacity, needs_of in zip(self._quotas, problem.quota_needs, strict=True)
-            for dimension, needed in enumerate(needs_of)
-        ]
+        needs, share = problem.needs[item], problem.share[item]
+        cards = [row for row in self._percent if row[node] >= share][: problem.cards[item]]
+        charged = [charges[item] for charges in problem.charges]
         if (
             any(row[node] < need for row, need in zip(self._free, needs, strict=True))
-            or self._whole[node] < cards
-            or self._gpu[node] < cards + share
-            or any(capacity[dimension] < need for capacity, dimension, need in charged)
+            or len(cards) < problem.cards[item]
+            or any(left < charge for left, charge in zip(self._limits, charged, strict=True))
         ):
             return False
         for row, need in zip(self._free, needs, strict=True):
             row[node] -= need
-        for capacity, dimension, need in charged:
-            capacity[dimension] -= need
-        self._whole[node] -= cards
-        self._gpu[node] -= cards + share
+        for row in cards:
+            row[node] -= share
+        self._limits = [left - charge for left, charge in zip(self._limits, charged, strict=True)]
         return True
 
 

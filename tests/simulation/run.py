@@ -36,6 +36,8 @@ from tests.simulation.run_profile import RunProfile
 from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
+from tests.simulation.settled.bounded import LAW as BOUNDS_LAW
+from tests.simulation.settled.bounded import Bounds
 from tests.simulation.settled.endings import Endings
 from tests.simulation.settled.priced import LAW as PRICES_LAW
 from tests.simulation.settled.priced import PriceTables
@@ -144,6 +146,7 @@ def _run(
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
     endings, writes, tables = Endings(harness), StatusRequests(harness), PriceTables(harness)
+    bounds = Bounds(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
     injector.plan(strikes)
@@ -181,6 +184,7 @@ def _run(
     violations += [f"told {text}" for text in writes.too_often]
     lost_tables = [] if left or is_over else tables.missing()
     violations += [f"{PRICES_LAW} {text}" for text in [*tables.broken, *lost_tables][:EVIDENCE_MAX]]
+    violations += [f"{BOUNDS_LAW} {text}" for text in bounds.broken[:EVIDENCE_MAX]]
     violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(
         seed=seed,

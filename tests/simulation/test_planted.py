@@ -124,6 +124,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "numbers unseen": (0, "I1"),
     "numbers given": (0, "I1 kubelet"),
     "absurd prices": (0, "prices failed"),
+    "absurd bounds": (0, "bounds failed"),
     "prices lost": (0, "prices"),
     "prices named anew": (0, "prices"),
     "E2": (1, "I11d"),

@@ -10,6 +10,7 @@ from berth.cli.lines import _LINES, event_line, grants_text, held_lines, reason_
 from berth.contracts import event, names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import encode
+from berth.contracts.event import BatchBound
 from berth.contracts.grants import as_devices, device, function, one
 from berth.contracts.ledger import Grant, Victim
 
@@ -83,6 +84,23 @@ def test_cpus_and_zones_that_were_granted_are_lists() -> None:
         (
             event.PlacementUnschedulable(namespace="", name="nightly", uid="u", message="no capacity"),
             ("refused     reservation/nightly  no capacity",),
+        ),
+        (
+            event.PlacementBounded(
+                plan="p",
+                bound=BatchBound(status="bounded", pods=9, placed=7, priority=5, objective=6, bound=8, gap=0.25),
+            ),
+            ("judged", "7 of 9 pods placed", "2 more of priority 5 at most"),
+        ),
+        (
+            event.PlacementBounded(
+                plan="p", bound=BatchBound(status="optimal", pods=9, placed=7, objective=7, bound=7, gap=0.0)
+            ),
+            ("judged", "7 of 9 pods placed", "no plan places more"),
+        ),
+        (
+            event.PlacementBounded(plan="p", bound=BatchBound(status="unknown", pods=9, placed=7, problem="late")),
+            ("judged", "7 of 9 pods placed", "unknown: late"),
         ),
         (event.PlacementDecided(plan="p", pods=["/r"], nodes=["n"], took_ms=3.0), ("reservation/r on n",)),
         (event.EvictionSent(**{**EVICTION, "beneficiary": "/quota:tree:team"}), ("for quota tree/team",)),

@@ -181,6 +181,8 @@ async def test_a_gang_that_needs_fewer_members_while_the_optimiser_thinks_is_tri
     class Thinking:
         is_ready = True
 
+        trouble = ""
+
         async def solve(self, problem: object) -> Answer | None:
             asked.append(problem)
             run.pod_group("g", 2)

@@ -37,6 +37,7 @@ class Scripted:
     """A `JointSolver` that answers a question about who leaves with what it is told."""
 
     def __init__(self) -> None:
+        self.trouble = ""
         self.asked: list[LeavingProblem] = []
         self.answer: Answer | None = None
         self.open = asyncio.Event()

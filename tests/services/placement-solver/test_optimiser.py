@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import time
 
@@ -11,13 +12,17 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.services.worlds.solver.batches import packed
+from tests.services.worlds.solver.improved import improved
 
 from berth.contracts import names
 from berth.contracts.kube import Taint
+from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
+from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.optimiser import Optimiser
 from berth.testing.builders import GI, gpu_slots, node_topology, pod
@@ -41,19 +46,20 @@ def problem(time_limit_s: float = 5.0, **fields) -> JointProblem:
     """Two nodes of one core, a gang of two and a single pod, one core each."""
     known = {
         "counts": [2, 1],
-        "worth": [1.0, 1.0],
-        "needs": [[1.0], [1.0]],
-        "free": [[1.0, 1.0]],
-        "cards": [0.0, 0.0],
-        "share": [0.0, 0.0],
-        "whole": [0.0, 0.0],
-        "gpu": [0.0, 0.0],
+        "level": [0, 0],
+        "placed": [0],
+        "needs": [[1], [1]],
+        "free": [[1, 1]],
+        "cards": [0, 0],
+        "share": [0, 0],
+        "percent": [],
         "most": [[1, 1], [1, 1]],
+        "cost": [[0.0, 0.0], [0.0, 0.0]],
         "gang": [0, -1],
         "minimum": [2],
         "group": [0],
-        "quota_capacity": [],
-        "quota_needs": [],
+        "limits": [],
+        "charges": [],
         "time_limit_s": time_limit_s,
     }
     return JointProblem(**(known | fields))
@@ -87,6 +93,43 @@ async def test_a_real_child_answers_and_goes_on_answering(optimisers):
         assert answer is not None
         assert sum(map(sum, answer.counts)) == 2
         assert answer.gap >= 0
+    bound = await optimiser.solve(one_of_two())
+    assert bound is not None
+    assert bound.bound == Bound([1], "linear")
+
+
+def one_of_two() -> BoundProblem:
+    """Two pods, and a node for one of them."""
+    return BoundProblem(
+        counts=[2],
+        level=[0],
+        placed=[1],
+        needs=[[1]],
+        cards=[0],
+        share=[0],
+        alone=[False],
+        spared=[False],
+        suits=[0],
+        masks=[b"\x80"],
+        nodes=1,
+        free=[(1).to_bytes(8, "little")],
+        kept=[],
+        percent=b"",
+        kept_percent=b"",
+        uncounted=[],
+        gang=[-1],
+        minimum=[],
+        group=[],
+        limits=[],
+        charges=[],
+    )
+
+
+async def test_questions_wait_for_each_other(optimisers):
+    say = "hear(); time.sleep(0.1); say(bytes.fromhex('81a6636f756e7473919101')); "
+    optimiser = await optimisers(f"import time; {say}{say.replace('9101', '9102')}")
+    answers = await asyncio.gather(optimiser.solve(problem()), optimiser.solve(problem()))
+    assert [each and each.counts for each in answers] == [[[1]], [[2]]]
 
 
 async def test_a_child_that_is_killed_costs_an_answer_and_is_replaced(optimisers):
@@ -150,8 +193,8 @@ async def test_an_answer_to_a_question_that_was_given_up_is_not_taken_for_the_ne
 
 
 def test_a_gang_is_placed_whole_or_not_at_all():
-    found = model.solve(problem(worth=[1.0, 10.0], free=[[1.0, 1.0]], most=[[1, 1], [1, 0]]))
-    assert found.counts == [[0, 0], [1, 0]], "the single pod is worth more, so none of the gang"
+    found = model.solve(problem(level=[1, 0], placed=[0, 0], most=[[1, 1], [1, 0]]))
+    assert found.counts == [[0, 0], [1, 0]], "the single pod has the higher priority, so none of the gang"
     found = model.solve(problem())
     assert found.counts == [[1, 1], [0, 0]]
 
@@ -159,14 +202,45 @@ def test_a_gang_is_placed_whole_or_not_at_all():
 def test_gangs_of_a_group_begin_together():
     two = {"counts": [1, 1], "gang": [0, 1], "minimum": [1, 1], "group": [0, 0]}
     assert model.solve(problem(**two)).counts in ([[1, 0], [0, 1]], [[0, 1], [1, 0]])
-    nowhere = model.solve(problem(**two, most=[[1, 1], [0, 0]]))
-    assert nowhere is None or sum(map(sum, nowhere.counts)) == 0
+    assert model.solve(problem(**two, most=[[1, 1], [0, 0]])) is None
+
+
+def test_a_plan_that_is_as_good_as_any_has_no_better_one():
+    assert model.solve(problem(placed=[2])) is None
+    assert model.solve(problem(placed=[1])).counts == [[1, 1], [0, 0]]
+
+
+def test_the_cheapest_of_equal_plans_is_taken():
+    for dear in (0, 1):
+        cost = [[0.0, 0.0], [float(dear == 0), float(dear == 1)]]
+        counts = model.solve(problem(most=[[0, 0], [1, 1]], cost=cost)).counts
+        assert counts == [[0, 0], [int(dear == 1), int(dear == 0)]]
 
 
 def test_cards_and_quotas_bound_it():
-    whole = problem(cards=[1.0, 1.0], whole=[1.0, 0.0], gpu=[1.0, 0.0])
-    assert sum(map(sum, model.solve(whole).counts)) <= 1
-    assert sum(map(sum, model.solve(problem(quota_capacity=[[1.0]], quota_needs=[[[1.0, 1.0]]])).counts)) == 1
+    whole = problem(cards=[1, 1], share=[100, 100], percent=[[100, 40], [60, 0]], gang=[-1, -1], minimum=[], group=[])
+    assert sum(map(sum, model.solve(whole).counts)) == 1
+    limited = problem(limits=[1000], charges=[[600, 500]], gang=[-1, -1], minimum=[], group=[])
+    assert sum(map(sum, model.solve(limited).counts)) == 1
+
+
+def test_shares_are_counted_by_card():
+    """Two cards have room for two shares of 60 percent, whatever the sum says; and one of them for a share of 40."""
+    found = model.solve(
+        problem(
+            counts=[3, 3],
+            needs=[[0], [0]],
+            free=[[0, 0]],
+            cards=[1, 1],
+            share=[60, 40],
+            percent=[[100, 0], [70, 0]],
+            most=[[3, 0], [3, 0]],
+            gang=[-1, -1],
+            minimum=[],
+            group=[],
+        )
+    )
+    assert sum(map(sum, found.counts)) == 3
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -181,14 +255,13 @@ def test_whatever_it_finds_holds(items, nodes):
     found = model.solve(
         problem(
             counts=counts,
-            worth=[1.0] * len(items),
-            needs=[[size / 4] for _, size, _ in items],
-            free=[[capacity / 4 for capacity in nodes]],
-            cards=[0.0] * len(items),
-            share=[0.0] * len(items),
-            whole=[0.0] * len(nodes),
-            gpu=[0.0] * len(nodes),
+            level=[0] * len(items),
+            needs=[[size] for _, size, _ in items],
+            free=[list(nodes)],
+            cards=[0] * len(items),
+            share=[0] * len(items),
             most=[[count] * len(nodes) for count in counts],
+            cost=[[0.0] * len(nodes) for _ in counts],
             gang=[gangs.index(index) if is_gang else -1 for index, (_, _, is_gang) in enumerate(items)],
             minimum=[counts[index] for index in gangs],
             group=list(range(len(gangs))),
@@ -224,7 +297,9 @@ def joint(run, counted, meanwhile=lambda: None):
     trial = Trial(cluster.capacity)
     greedy = cluster.solver.solve(units, trial, "greedy")
     trial.undo()
-    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
+    written = build_problem(
+        units, greedy, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0
+    )
     assert written is not None
     layout = written[1]
     counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in layout.nodes] for each in layout.items]
@@ -311,7 +386,9 @@ def test_it_beats_greed_on_a_contended_gang(solving):
     assert len(greedy.placements) == 1
     assert is_contended(units, greedy)
     trial.undo()
-    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
+    written = build_problem(
+        units, greedy, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0
+    )
     assert written is not None
     question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
     found = model.solve(question)
@@ -328,15 +405,18 @@ def own(name, cpus):
 
 
 def solved(run):
-    """What the model and the checks after it make of all that waits."""
+    """What the model, as if nothing was placed without it, and the checks after it make of all that waits."""
     cluster = run.cluster
     units, _ = cluster.batch(100)
     units.sort(key=lambda unit: bool(unit.needed))
     trial = Trial(cluster.capacity)
     greedy = cluster.solver.solve(units, trial, "greedy")
     trial.undo()
-    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
+    written = build_problem(
+        units, Solution((), ()), cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0
+    )
     found = model.solve(written[0])
+    assert found is not None
     placements = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "better").placements
     assert run.verifier.check([placement.claim for placement in placements]) == []
     return written[0], {p.candidate.name[1]: p.claim.node for p in placements}
@@ -350,7 +430,7 @@ def test_cpus_of_their_own_are_counted(solving):
     run.pod(own("first", 2))
     run.pods(own(f"m{index}", 2).gang("g", 2) for index in range(2))
     question, placed = solved(run)
-    assert question.free[-1] == [1.0, 0.5]
+    assert question.free[-1] == [4, 2]
     assert question.most == [[1, 1], [2, 1]]
     assert placed == {"first": "b", "m0": "a", "m1": "a"}
 
@@ -366,3 +446,19 @@ def test_pods_on_single_numa_nodes_are_counted_by_numa_node(solving):
     question, placed = solved(run)
     assert question.most == [[2], [2]]
     assert sorted(placed) == ["c0", "c1", "x0", "x1"]
+
+
+# --- how much it wins ---
+
+CONTENDED = {False: (3, 25, 35), True: (2, 3, 5)}
+"""Seeds of batches about which the optimiser is asked."""
+
+
+@pytest.mark.parametrize("with_quotas", [False, True])
+def test_it_is_never_worse_and_often_better(solving, with_quotas):
+    """`tests/bench/bench_improver.py` draws hundreds."""
+    batches = [packed(random.Random(seed), with_quotas=with_quotas) for seed in CONTENDED[with_quotas]]
+    asked = [found for batch in batches if (found := improved(batch, solving, 30.0)) is not None]
+    assert len(asked) == len(batches)
+    assert not any(each.wrong for each in asked)
+    assert sum(each.is_better for each in asked) >= 0.5 * len(asked)

@@ -53,7 +53,7 @@ def run(solving: Any) -> Any:
 
 async def answered(pricing: Pricing) -> None:
     async with asyncio.timeout(60):
-        while not pricing.is_answered:
+        while not pricing.question.is_answered:
             await asyncio.sleep(0.01)
     pricing.take()
 
@@ -69,7 +69,7 @@ async def test_the_child_says_what_shares_are_worth(run: Any) -> None:
         pricing.look()
         await answered(pricing)
     finally:
-        await pricing.stop()
+        await pricing.question.stop()
         await optimiser.stop()
     shares = dict(run.cluster.solver.costs.basis.prices.shares)
     assert shares == {33: pytest.approx(1 / 3, abs=1e-4), 80: pytest.approx(1.0, abs=1e-4)}
@@ -92,10 +92,10 @@ async def test_without_a_usable_answer_the_prices_at_hand_stay(
     version = run.cluster.prices.version
     pricing = Pricing(run.cluster.prices, solver, lambda: None, lambda: 7)
     pricing.look()
-    assert pricing.is_busy
+    assert pricing.question.is_busy
     assert run.cluster.prices.last.name == "asked"
     await answered(pricing)
-    assert not pricing.is_busy
+    assert not pricing.question.is_busy
     assert len(solver.asked) == 1
     assert run.cluster.solver.costs.basis is before
     assert run.cluster.prices.version == version

@@ -25,6 +25,7 @@ class SlowOptimiser:
     def __init__(self, meanwhile: Any) -> None:
         self.meanwhile = meanwhile
         self.is_ready = True
+        self.trouble = ""
         self.asked = 0
 
     async def solve(self, problem: Any) -> Answer | None:

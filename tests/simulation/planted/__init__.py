@@ -342,6 +342,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "absurd prices": Bug(
         "prices hold that make no sense, as the price maker says them", prices.absurd_are_taken, run_profiles.PRICED
     ),
+    "absurd bounds": Bug(
+        "bounds are told that cannot be true, as the optimiser says them",
+        prices.absurd_bounds_are_told,
+        run_profiles.PRICED,
+    ),
     "prices lost": Bug(
         "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
     ),

@@ -1,10 +1,11 @@
-"""Bugs of what solvers make of their price makers' answers, and of the bucket that has their tables."""
+"""Bugs of what solvers make of answers about prices and bounds, and of the bucket that has their tables."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
+from berth.placement_solver import bounding
 from berth.placement_solver.core.prices import keeping
 from berth.placement_solver.core.prices.keeping import PriceKeeping
 from berth.placement_solver.price_tables import PriceTables
@@ -15,6 +16,11 @@ Planted = AbstractContextManager[object]
 def absurd_are_taken() -> Planted:
     """Whatever the price maker says holds."""
     return patch.object(keeping, "refusal_of", lambda *_: None)
+
+
+def absurd_bounds_are_told() -> Planted:
+    """Whatever the optimiser says is a bound."""
+    return patch.object(bounding, "refusal_of", lambda *_: "")
 
 
 def lost_tables_stay_lost() -> Planted:

@@ -144,6 +144,7 @@ CHANNELS = (
     Channel(command.ReportPod, buckets.COMMANDS, f"{_CMD}.report.pods.<namespace>.<name>", _INVENTORY),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", _SLO),
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),
+    Channel(event.PlacementBounded, buckets.EVENTS, f"{_EVT}.placement.bounded.<plan>", _SOLVER),
     Channel(event.PlacementUnschedulable, buckets.EVENTS, f"{_EVT}.placement.unschedulable.<namespace>.<pod>", _SOLVER),
     Channel(event.PlacementBound, buckets.EVENTS, f"{_EVT}.placement.bound.<namespace>.<pod>", _WRITER),
     Channel(event.PlacementEnded, buckets.EVENTS, f"{_EVT}.placement.ended.<namespace>.<pod>", _WRITER),

@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Integer, Message, Problem, Reason
+from berth.contracts.base import Integer, Message, Part, Problem, Reason
 from berth.contracts.ledger import DeviceGrant, Grant, Victim
 
 
+class BatchBound(Part, frozen=True, kw_only=True):
+    """How many pods of a batch its plan places, and how many any plan could have placed, by an upper bound.
+
+    `status` is `optimal` (no plan is worth more), `bounded` (none is worth more than the bound) or `unknown`, for the
+    reason in `problem`: `late`, `failed` or `not ready` (the optimiser's process), `busy`, `resting` or `off` (it was
+    not asked), `too large`, `error`; `below`, `excessive` or `malformed` (its answer cannot be true). `method` is
+    `counted` where all were placed, `linear` or `integer` by the program that was solved. Of `pods` in the batch,
+    Reservations included, `placed` are placed. Plans are compared by how many pods of each priority they place, the
+    highest first: `priority` is the highest at which another plan may place more, 0 where none does. `objective` pods
+    of that priority and of higher ones are placed, of all where none does, and no plan that places as many of each
+    higher one places more than `bound`. `gap` is (bound - objective) / bound, -1 where it is unknown. `took_ms` is the
+    time from the question to the answer. A plan for which others leave, or that waits for room, is none of these.
+    """
+
+    status: str
+    pods: Integer
+    placed: Integer
+    method: str = ""
+    priority: Integer = 0
+    objective: Integer = 0
+    bound: Integer = 0
+    gap: float = -1.0
+    took_ms: float = 0.0
+    problem: str = ""
+
+
 class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
-    """A plan was committed: `pods` as `namespace/name`, with the node of each at the same position."""
+    """A plan was committed: `pods` as `namespace/name`, with the node of each at the same position.
+
+    `bound` is there where no plan of the batch could have placed more; else `placement.bounded.v1` follows, for the
+    batches of which not all were placed.
+    """
 
     plan: str
     pods: list[str]
     nodes: list[str]
     gang: str = ""
     took_ms: float = 0.0
+    solver: str = ""
+    bound: BatchBound | None = None
+
+
+class PlacementBounded(Message, frozen=True, kw_only=True, tag="placement.bounded.v1"):
+    """A batch of which not all were placed was decided, and `bound` says how near to the best that was.
+
+    `plan` is the batch's; where nothing was placed, no other message names it.
+    """
+
+    plan: str
+    bound: BatchBound
     solver: str = ""
 
 
@@ -253,6 +295,7 @@ class AuditReported(Message, frozen=True, kw_only=True, tag="audit.reported.v1")
 
 Event = (
     PlacementDecided
+    | PlacementBounded
     | PlacementBound
     | PlacementEnded
     | PlacementFailed

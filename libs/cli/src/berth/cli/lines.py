@@ -99,6 +99,17 @@ def _decided(message: event.PlacementDecided) -> str:
     )
 
 
+def _bounded(message: event.PlacementBounded) -> str:
+    bound = message.bound
+    if bound.status == "unknown":
+        what = f"how many could be is unknown: {bound.problem}"
+    elif bound.bound > bound.objective:
+        what = f"{bound.bound - bound.objective} more of priority {bound.priority} at most"
+    else:
+        what = "no plan places more"
+    return f"{'judged':<12}{bound.placed} of {bound.pods} pods placed  {what}"
+
+
 def _bound(message: event.PlacementBound) -> str:
     facts = [_named(message), message.node]
     facts += [text for text in (grants_text(all_of(message.grants, message.devices)),) if text]
@@ -198,6 +209,7 @@ _EVICTIONS: dict[type, str] = {
 
 _LINES: dict[type, Any] = {
     event.PlacementDecided: _decided,
+    event.PlacementBounded: _bounded,
     event.PlacementBound: _bound,
     event.PlacementEnded: _ended,
     event.PlacementFailed: _failed,

@@ -43,8 +43,10 @@ class EventPublisher:
         self._report_after_s = report_after_s
         self._looked_at = float("-inf")
 
-    async def planned(self, plan: str, placed: Sequence[Placement], took_ms: float) -> None:
-        """A plan was committed."""
+    async def planned(
+        self, plan: str, placed: Sequence[Placement], took_ms: float, bound: event.BatchBound | None = None
+    ) -> None:
+        """A plan was committed; `bound` where it is known how near to the best it is."""
         message = event.PlacementDecided(
             plan=plan,
             pods=["/".join(placement.candidate.name) for placement in placed[:ANNOUNCED_MAX]],
@@ -52,9 +54,16 @@ class EventPublisher:
             gang=_gang(placed),
             took_ms=took_ms,
             solver=self.cluster.me,
+            bound=bound,
         )
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.decided.v1")
+
+    async def bounded(self, plan: str, bound: event.BatchBound) -> None:
+        """How near to the best a batch was decided of which not all were placed."""
+        message = event.PlacementBounded(plan=plan, bound=bound, solver=self.cluster.me)
+        subject = subjects.event_subject("placement", "bounded", plan)
+        await self._events.publish(subject, encode(message), id=f"bounded-{plan}", type="placement.bounded.v1")
 
     async def nominated(self, decisions: Sequence[Decision]) -> None:
         """A plan was committed in which pods wait for others to leave; the first of a gang tells who that is."""

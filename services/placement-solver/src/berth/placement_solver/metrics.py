@@ -24,6 +24,16 @@ OPTIMISER = counter("berth_solver_optimiser_total", "Answers of the optimiser by
 PRICES = counter("berth_solver_prices_total", "Answers of the price maker by what became of them.", ["answer"])
 IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made better.")
 GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
+BOUNDS = counter(
+    "berth_solver_bounds_total",
+    "Batches by whether a plan could place more: optimal, bounded or unknown, and why it is unknown.",
+    ["status", "problem"],
+)
+BOUND_GAP = gauge(
+    "berth_solver_bound_gap",
+    "Relative gap of the batch that was judged last to the bound of all plans; -1 when unknown.",
+)
+BOUND_SECONDS = histogram("berth_solver_bound_seconds", "Time from the question for a bound to its answer.")
 NOMINATED = counter("berth_solver_nominated_total", "Pods for which others were chosen to leave.")
 GROWN = counter("berth_solver_grown_total", "Reservations that were decided to hold more where they are.")
 REVOKED = counter("berth_solver_revoked_total", "Pods that were chosen to leave quota groups over their runtime.")

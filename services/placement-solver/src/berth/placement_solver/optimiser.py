@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from berth.placement_solver import metrics
+from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
 from berth.placement_solver.core.prices.problem import Duals, PriceProblem
@@ -34,32 +35,34 @@ START_TIMEOUT_S = 60.0
 CHILD = (sys.executable, "-m", "berth.placement_solver.optimiser_child")
 
 
-Problem = JointProblem | LeavingProblem | PriceProblem
+Problem = JointProblem | LeavingProblem | PriceProblem | BoundProblem
 
 
 class Answer(msgspec.Struct, frozen=True):
     """What the child answers; no counts when it found nothing.
 
-    `counts` are by item or class, and node; `units` those that leave for that. `duals` answer a question about prices.
+    `counts` are by item or class, and node; `units` those that leave for that. `duals` answer a question about prices,
+    `bound` one about the bound of a batch.
     """
 
     counts: list[list[int]] | None
-    worth: float = 0.0
     gap: float = -1.0
     units: list[int] = []
     duals: Duals | None = None
+    bound: Bound | None = None
 
     @property
     def says_something(self) -> bool:
         """Whether it is an answer to anything."""
-        return self.counts is not None or self.duals is not None
+        return self.counts is not None or self.duals is not None or self.bound is not None
 
 
 class JointSolver(Protocol):
-    """Answers problems in its own time. Not for concurrent use."""
+    """Answers problems in its own time, one after the other: who asks while it is busy waits."""
 
     trouble: str
-    """Why the last problem has no answer: `late`, `failed`, `not ready`; empty where it has one, or there is none."""
+    """Why the problem that was solved last has no answer: `late`, `failed`, `not ready`; empty where it has one, or
+    there is none. Another problem may be next: it is looked at as soon as `solve` returns."""
 
     def warm_up(self) -> None:
         """There will be problems soon."""
@@ -75,12 +78,13 @@ class JointSolver(Protocol):
 
 
 class Optimiser:
-    """A `JointSolver`: one child, started with `command`. Not for concurrent use."""
+    """A `JointSolver`: one child, started with `command`."""
 
     def __init__(self, command: Sequence[str] = CHILD) -> None:
         self._command = command
         self._child: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
         self.trouble = ""
 
     @property
@@ -112,6 +116,10 @@ class Optimiser:
 
     async def solve(self, problem: Problem) -> Answer | None:
         """The child's answer; None when it has none in time, or is not up yet."""
+        async with self._turn:
+            return await self._solve(problem)
+
+    async def _solve(self, problem: Problem) -> Answer | None:
         if not self.is_ready or self._child is None or self._child.stdin is None:
             self.warm_up()
             metrics.OPTIMISER.labels("not ready").inc()

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from berth.placement_solver.core.bounds import program as bounds
+from berth.placement_solver.core.bounds.problem import BoundProblem
 from berth.placement_solver.core.joint import leaving_model, model
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.prices import program
@@ -45,8 +47,10 @@ def _answer(problem: Problem) -> Answer:
     if isinstance(problem, PriceProblem):
         duals = program.solve(problem)
         return Answer(None, duals=duals)
+    if isinstance(problem, BoundProblem):
+        return Answer(None, bound=bounds.solve(problem))
     found = model.solve(problem)
-    return Answer(None) if found is None else Answer(found.counts, found.worth, found.gap)
+    return Answer(None) if found is None else Answer(found.counts, found.gap)
 
 
 def _write(sink: BinaryIO, answer: Answer) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from berth.placement_solver import metrics
+from berth.placement_solver.asking import Question
 from berth.placement_solver.core.prices.keeping import PriceKeeping
-from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.optimiser import JointSolver
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -31,39 +31,23 @@ class Pricing:
         now_ms: Callable[[], int],
     ) -> None:
         self._prices = prices
-        self._optimiser = optimiser
-        self._on_answer = on_answer
         self._now_ms = now_ms
-        self._task: asyncio.Task[Answer | None] | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """A question is out, or its answer has not been taken yet."""
-        return self._task is not None
-
-    @property
-    def is_answered(self) -> bool:
-        """`take` has something."""
-        return self._task is not None and self._task.done()
+        self.question: Question[None] = Question(optimiser, "price", on_answer)
 
     def look(self) -> None:
         """Ask, if another mix arrives than the prices were made for."""
-        question = self._prices.question(self._now_ms())
-        if question is not None:
-            self._task = asyncio.create_task(self._optimiser.solve(question), name="price")
-            self._task.add_done_callback(lambda _: self._on_answer())
+        problem = self._prices.question(self._now_ms())
+        if problem is not None:
+            self.question.ask(problem, None)
 
     def take(self) -> None:
         """Have the answer hold.
 
         Raises what the optimiser raised.
         """
-        if self._task is None:
-            raise RuntimeError("nothing was asked")
-        task, self._task = self._task, None
-        answer = task.result()
+        _, answer, trouble = self.question.take()
         if answer is None or answer.duals is None:
-            name = self._optimiser.trouble or "failed"
+            name = trouble or "failed"
             metrics.PRICES.labels(name).inc()
             self._prices.unanswered(name, MESSAGES[name], self._now_ms())
             return
@@ -71,9 +55,3 @@ class Pricing:
         metrics.PRICES.labels("used" if refusal is None else refusal.name).inc()
         if refusal is not None:
             log.warning("prices that make no sense are refused", name=refusal.name, problem=refusal.message)
-
-    async def stop(self) -> None:
-        """Ask no more, and wait for no answer."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])

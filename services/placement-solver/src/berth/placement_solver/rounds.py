@@ -13,9 +13,11 @@ from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
 from berth.contracts.base import Reason
+from berth.contracts.event import BatchBound
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
+from berth.placement_solver.bounding import Bounding
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.displacers.advice import Advice
@@ -39,7 +41,7 @@ from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, r
 from berth.placement_solver.pricing import Pricing
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.revoking import Revoking
-from berth.placement_solver.thinking import Question, Thinking
+from berth.placement_solver.thinking import Contended, Thinking
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
 from berth.placement_solver.written import decisions_on
@@ -75,10 +77,12 @@ class Rounds:
         batch_messages_max: int = MESSAGES_MAX,
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
+        bounds: bool = False,
         preempts: bool = False,
         origins: Origins | None = None,
     ) -> None:
-        """`origins` says what plans are made from; None: that is not said."""
+        """`origins` says what plans are made from; None: that is not said. `bounds`: the optimiser is asked how near to
+        the best batches are."""
         self.cluster = cluster
         self.changed = asyncio.Event()
         self.readiness = Readiness(cluster, clock)
@@ -97,6 +101,13 @@ class Rounds:
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
         )
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
+        self.bounding = Bounding(
+            cluster.solver,
+            optimiser if bounds else None,
+            self._event_publisher,
+            clock,
+            lambda: self._is_optimiser_busy,
+        )
         by_rules = Preempting(cluster, verifier, self._verified, randomness.Random(0))
         self.explaining = Explaining(
             cluster,
@@ -127,7 +138,7 @@ class Rounds:
     def has_work(self) -> bool:
         """A round would find something to plan."""
         others = (self._thinking, self._improving)
-        answered = any(each is not None and each.is_answered for each in others)
+        answered = any(each is not None and each.question.is_answered for each in others)
         return answered or self.cluster.queue.has_ready(self.cluster.now)
 
     def tell_time(self) -> None:
@@ -152,13 +163,13 @@ class Rounds:
             return False
         cluster = self.cluster
         self.tick()
-        if self._thinking is not None and self._thinking.is_answered:
+        if self._thinking is not None and self._thinking.question.is_answered:
             await self._decide_answered(*self._thinking.take())
             return True
-        if self._improving is not None and self._improving.is_answered:
+        if self._improving is not None and self._improving.question.is_answered:
             await self._nominate_answered(*self._improving.take())
             return True
-        if self._pricing is not None and self._pricing.is_answered:
+        if self._pricing is not None and self._pricing.question.is_answered:
             self._pricing.take()
         started = self._clock.monotonic()
         units, held_back = cluster.batch(self.back_off.batch)
@@ -205,13 +216,16 @@ class Rounds:
     ) -> None:
         """Commit and publish; what is not committed is tried again."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
+        bound = self.bounding.draft(units, solution, trial)
         if solution.placements:
             outcome = await self._commit(plan, solution, trial, Made(groups=_groups(units), besides=besides))
             if outcome.status != "committed":
                 await self._try_again(units, outcome)
                 return
             self._look_again(solution.placements)
-            await self._announce(plan, solution, started)
+            known = bound if isinstance(bound, BatchBound) and not solution.refusals else None
+            await self._announce(plan, solution, started, known)
+        await self.bounding.decided(plan, bound)
         proposals = 0
         alike: dict[bytes, Nobody] = {}
         for refused in refused_together(units, solution):
@@ -313,7 +327,8 @@ class Rounds:
 
     @property
     def _is_optimiser_busy(self) -> bool:
-        return any(each is not None and each.is_busy for each in (self._thinking, self._improving, self._pricing))
+        others = (self._thinking, self._improving, self._pricing)
+        return any(each is not None and each.question.is_busy for each in others)
 
     async def _nominate_answered(self, refused: Refused, advice: Advice | None) -> None:
         """Make others leave for the job that the optimiser was asked about, on what there is now."""
@@ -324,7 +339,7 @@ class Rounds:
         else:
             self._make_ready(refused)  # it was tried again meanwhile, and may be nominated
 
-    async def _decide_answered(self, question: Question, answer: Answer | None, kept: set[Name]) -> None:
+    async def _decide_answered(self, question: Contended, answer: Answer | None, kept: set[Name]) -> None:
         """Decide the batch that the optimiser was asked about, on what there is now."""
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
@@ -340,17 +355,21 @@ class Rounds:
         await self._conclude(units, solution, trial, plan, started, besides)
 
     def _improved(
-        self, question: Question, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
+        self, question: Contended, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
     ) -> Solution | None:
-        """The plan of the optimiser, if it is worth more than the one at hand and the verifier agrees."""
+        """The plan of the optimiser, if it is worth more than what would be placed now without it, and the verifier
+        agrees."""
         solver = self.cluster.solver
+        plain = self._verified.tried(units, trial, plan)
+        at_hand = worth(plain.placements) if isinstance(plain, Solution) else worth(())
+        trial.undo()
         try:
             joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
         except Exception as error:
             told(error, "optimiser", plan=plan)
             trial.undo()
             return None
-        is_better = worth(joint.placements) > worth(question.greedy.placements)
+        is_better = worth(joint.placements) > at_hand
         problems = self._verified.problems(joint.placements) if is_better else []
         if problems:
             metrics.REJECTED_JOINT_PLANS.inc()
@@ -380,7 +399,8 @@ class Rounds:
         """Wait for no answer of the optimiser."""
         for each in (self._thinking, self._improving, self._pricing):
             if each is not None:
-                await each.stop()
+                await each.question.stop()
+        await self.bounding.stop()
 
     # --- what is ours, and may be decided ----------------------------------------------------------------------------
 
@@ -489,11 +509,11 @@ class Rounds:
 
     # --- afterwards --------------------------------------------------------------------------------------------------
 
-    async def _announce(self, plan: str, solution: Solution, started: float) -> None:
+    async def _announce(self, plan: str, solution: Solution, started: float, bound: BatchBound | None = None) -> None:
         self.back_off.committed()
         metrics.PLACED.inc(len(solution.placements))
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
-        await self._event_publisher.planned(plan, solution.placements, took_ms)
+        await self._event_publisher.planned(plan, solution.placements, took_ms, bound)
 
     def _refuse(self, refused: Refused) -> None:
         """Let them rest; they are told after the round."""

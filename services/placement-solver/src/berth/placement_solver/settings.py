@@ -45,6 +45,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
             description="time for the optimiser on a contended batch, or on who leaves for a gang; 0 switches it off",
         ),
     ] = 2.0
+    bounds: Annotated[
+        bool,
+        Meta(description="whether the optimiser is asked how near to the best batches are of which not all are placed"),
+    ] = True
     estimates_every_s: Annotated[
         float,
         Meta(ge=0, le=3600, description="how often it is worked out when who waits will start, at most; 0: never"),

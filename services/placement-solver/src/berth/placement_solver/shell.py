@@ -78,6 +78,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         batch_messages_max=settings.batch_messages_max,
         optimiser=optimiser,
         optimiser_budget_s=settings.optimiser_budget_s,
+        bounds=settings.bounds,
         preempts=settings.preemption,
         origins=Origins(cluster, ctx.clock, _ground(settings)) if settings.tell_origins else None,
     )
@@ -305,6 +306,9 @@ async def _answer(
             "configurations_refused": cluster.configuration.broken,
             "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
+            "last_batch": rounds.bounding.words,
+            "last_batch_gap": rounds.bounding.gap,
+            "batches": rounds.bounding.tally,
             "prices": cluster.prices.source,
             "price_maker": cluster.prices.last.name,
         }

@@ -6,10 +6,10 @@ needs less gets it; a unit whose object changes is released at once.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from berth.placement_solver.asking import Question
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.joint.problem import Layout, build_problem
 from berth.placement_solver.core.plan import Solution, Unit
@@ -19,7 +19,7 @@ from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.transaction.claims import Name
 
 
-class Question(NamedTuple):
+class Contended(NamedTuple):
     """A batch that was asked about: its units, the plan at hand, and what the counts of an answer mean."""
 
     units: Sequence[Unit]
@@ -34,21 +34,8 @@ class Thinking:
         self, cluster: ClusterView, optimiser: JointSolver, budget_s: float, on_answer: Callable[[], None]
     ) -> None:
         self._cluster = cluster
-        self._optimiser = optimiser
         self._budget_s = budget_s
-        self._on_answer = on_answer
-        self._question: Question | None = None
-        self._task: asyncio.Task[Answer | None] | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """A batch is with the optimiser, or its answer has not been taken yet."""
-        return self._task is not None
-
-    @property
-    def is_answered(self) -> bool:
-        """`take` has something."""
-        return self._task is not None and self._task.done()
+        self.question: Question[Contended] = Question(optimiser, "optimise", on_answer)
 
     def start(self, units: Sequence[Unit], greedy: Solution, trial: Trial) -> bool:
         """Ask about a batch whose plan at hand the trial holds; the trial is empty then.
@@ -59,8 +46,9 @@ class Thinking:
         claims = list(trial.claims)
         trial.undo()
         try:
+            solver = cluster.solver
             written = build_problem(
-                units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, self._budget_s
+                units, greedy, cluster.nodes, solver.costs, solver.picker, cluster.quotas, self._budget_s
             )
         except Exception as error:
             told(error, "optimiser")
@@ -71,26 +59,14 @@ class Thinking:
             return False
         cluster.capacity.hold(claims)
         problem, layout = written
-        self._question = Question(units, greedy, layout)
-        self._task = asyncio.create_task(self._optimiser.solve(problem), name="optimise")
-        self._task.add_done_callback(lambda _: self._on_answer())
+        self.question.ask(problem, Contended(units, greedy, layout))
         return True
 
-    def take(self) -> tuple[Question, Answer | None, set[Name]]:
+    def take(self) -> tuple[Contended, Answer | None, set[Name]]:
         """The batch and its answer, None where there is none in time; and who still had capacity kept, which is free
         now.
 
         Raises what the optimiser raised.
         """
-        question, task = self._question, self._task
-        if question is None or task is None:
-            raise RuntimeError("nothing was asked")
-        self._question = self._task = None
-        kept = self._cluster.capacity.release_held()
-        return question, task.result(), kept
-
-    async def stop(self) -> None:
-        """Ask no more, and wait for no answer."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        answered = self.question.take()
+        return answered.about, answered.answer, self._cluster.capacity.release_held()

@@ -24,8 +24,11 @@ class Nominated:
         self._left_out: set[Name] = set()
         self._forgotten: dict[Name, str] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._holding)
+    def __len__(self) -> int:
+        return len(self._holding)
+
+    def __iter__(self) -> Iterator[Nomination]:
+        return iter(self._holding)
 
     def on_change(self, nomination: Nomination, stands: bool) -> None:
         """The book's word: a nomination stands from now on, or no longer. A group that gives back takes nothing."""

@@ -214,6 +214,10 @@ class Quotas:
         """What is in use in the group's whole subtree."""
         return self._used.get(key, {})
 
+    def used_for_good(self, key: tuple[str, str]) -> Mapping[str, int]:
+        """What non-preemptible pods of the group itself use."""
+        return self._own_non_preemptible.get(key, {})
+
     def line(self, key: tuple[str, str]) -> list[tuple[str, str]]:
         """A group and those above it, by tree and name."""
         group = self.groups.get(key)

@@ -88,6 +88,10 @@ class Reservations:
             self._index.remove(uid)
             self._named.remove(uid)
 
+    def may_match(self, wish: ReservationRequest) -> bool:
+        """Whether some reservation may be for the pod, used up or not."""
+        return bool(self.known) and bool(self._index.may_accept(wish.identity))
+
     def matching(self, wish: ReservationRequest, capacity: Capacity) -> list[Offer]:
         """Those that match the pod and hold capacity now, by name; amounts are not looked at."""
         may_accept = self._index.may_accept(wish.identity)

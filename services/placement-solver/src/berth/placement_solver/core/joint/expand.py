@@ -16,8 +16,11 @@ from berth.contracts.ledger import GangRef
 from berth.placement_solver.core.joint.problem import Layout
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Solver, Trial
+from berth.rules.devices.columns import CORE, RATIO
 from berth.transaction.claims import Name
 
+ORDERS: Final = (0, -1, 1)
+"""As they come, those first that take most of a card, those that take least."""
 CROWDED_OUT: Final = Reason(code="contention", message="the capacity goes to a gang or to pods that need it more")
 
 
@@ -57,7 +60,7 @@ def _crowded_out(refusals: Iterable[Refusal], had_capacity: set[Name]) -> Iterab
 def _expand(
     counts: Sequence[Sequence[int]], layout: Layout, units: Sequence[Unit], solver: Solver, trial: Trial, plan: str
 ) -> list[list[Placement]]:
-    """What the result places of each unit."""
+    """What the result places of each unit. In which order shares find cards matters: several are tried."""
     wanted: dict[Name, int] = {}
     rows = [solver.nodes.rows.get(node) for node in layout.nodes]
     for candidates, node_counts in zip(layout.items, counts, strict=True):
@@ -67,7 +70,33 @@ def _expand(
                 candidate = next(waiting, None)
                 if candidate is not None and row is not None:
                     wanted[candidate.name] = row
-    return [_unit(unit, wanted, solver, trial, plan) for unit in units]
+    before, best = len(trial.claims), (-1, 1)
+    for sign in ORDERS:
+        placed = _in_order(sign, units, wanted, solver, trial, plan)
+        number = sum(map(len, placed))
+        if number == len(wanted) or sign == ORDERS[-1]:
+            break
+        best = max(best, (number, sign))
+        trial.undo(before)
+    if number < best[0]:
+        trial.undo(before)
+        placed = _in_order(best[1], units, wanted, solver, trial, plan)
+    return placed
+
+
+def _in_order(
+    sign: int, units: Sequence[Unit], wanted: dict[Name, int], solver: Solver, trial: Trial, plan: str
+) -> list[list[Placement]]:
+    placed: list[list[Placement]] = [[] for _ in units]
+    for at in sorted(range(len(units)), key=lambda at: sign * _of_a_card(units[at])):
+        placed[at] = _unit(units[at], wanted, solver, trial, plan)
+    return placed
+
+
+def _of_a_card(unit: Unit) -> int:
+    """The most that one of its pods takes of a card, in percent."""
+    wants = (candidate.cls.want for candidate in unit.candidates)
+    return max((max(want.amounts[CORE], want.amounts[RATIO]) for want in wants if want is not None), default=0)
 
 
 def _unit(unit: Unit, wanted: dict[Name, int], solver: Solver, trial: Trial, plan: str) -> list[Placement]:
