@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from berth.bus.port import Entry
@@ -26,15 +25,14 @@ from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.displacers.seam import Proposal, Refused
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.plan import Solution, Unit
-from berth.placement_solver.core.prices.stranding import Typical
-from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.preempting import Preempting
+from berth.placement_solver.price_grounds import prices_in
 from berth.placement_solver.revoking import revocation_decision
 from berth.placement_solver.verified import VerifiedSolver
 from berth.placement_solver.written import decisions_on
-from berth.recording.grounds import Known, unpack
+from berth.recording.grounds import Known
 from berth.transaction.claims import Name, of_decision
 from berth.transaction.revocations import KIND, name_of_group
 
@@ -213,13 +211,7 @@ class Remaker:
     # --- prices ------------------------------------------------------------------------------------------------------
 
     def _price(self, ground: Ground) -> None:
-        shares = tuple(zip(ground.share_sizes, ground.share_prices, strict=True))
-        scarcity = np.zeros(0)
-        if ground.scarcity:
-            places = np.frombuffer(unpack(ground.scarcity), np.uint8)
-            scarcity = np.array(ground.scarcities)[places]
-        typical = tuple(Typical(each.cpu, each.percent, each.cards, each.part) for each in ground.arriving)
-        self.cluster.solver.costs.use(Prices(shares, ground.turning_over, ground.whole, typical), scarcity)
+        self.cluster.solver.costs.use(*prices_in(ground))
 
 
 def differences(decided: Sequence[Decision], made: Sequence[Decision]) -> list[str]:
