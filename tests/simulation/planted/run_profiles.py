@@ -179,6 +179,7 @@ RECORDED: Final = replace(
         5.0,
         recording.full,
         recording.torn,
+        recording.gone,
         trouble.killed(recording.RECORDER),
         trouble.killed(SOLVER),
         late("placement-solver:berth_state", 3.0),

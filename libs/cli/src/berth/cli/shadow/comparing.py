@@ -128,6 +128,7 @@ def _play(stretch: Stretch, moment: Moment, world: World, recorded: Side, ends_s
             tell(f"{part:.0%}, {told(record.stored_s)}: {placed} of {came} pods placed")
     for at_s in looks[done:]:
         look(at_s)
+    world.advance(ends_s)
 
 
 def _see(seen: ClusterView, record: Entered) -> None:
