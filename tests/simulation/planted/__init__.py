@@ -351,12 +351,14 @@ PLANTED: Final[dict[str, Bug]] = {
     ),
     "missed unsaid": Bug("what recorder missed it does not note", recorder.missed_is_unsaid, run_profiles.RECORDED),
     "never recorded again": Bug(
-        "recorder that could not write does not try again", recorder.never_again, run_profiles.RECORDED
+        "recorder that could not write does not try again", recorder.never_again, run_profiles.RECORDED_THINKING
     ),
     "answers untold": Bug(
-        "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED
+        "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED_THINKING
     ),
-    "kept untold": Bug("plans do not say for whom capacity was kept", recorder.kept_is_untold, run_profiles.RECORDED),
+    "kept untold": Bug(
+        "plans do not say for whom capacity was kept", recorder.kept_is_untold, run_profiles.RECORDED_THINKING
+    ),
     "prices lost": Bug(
         "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
     ),

@@ -26,6 +26,8 @@ TOLD_AGAIN_S: Final = 300.0
 """The ground is told in full so often, for who has begun to listen."""
 TOLD_BYTES_MAX: Final = MESSAGE_BYTES_MAX * 3 // 4
 SCARCITIES_MAX: Final = 256
+LATE_MAX: Final = 256
+"""Members of gangs that a plan names which came late."""
 VERSION: Final = version("berth-placement-solver")
 
 
@@ -65,6 +67,8 @@ class Origins:
         besides = ""
         if made.answer is not None and is_too_large(made.answer):
             besides = "an answer of the optimiser that is larger than a plan can tell"
+        elif len(made.late) > LATE_MAX:
+            besides = "more members of gangs that came late than it can name"
         elif reading.is_lost:
             besides = "more values than it can name that were replaced before they were read"
         elif held and not known.ground.kept:
@@ -85,7 +89,7 @@ class Origins:
             heard_s=cluster.loads.now_s if cluster.looks_at_load else 0.0,
             besides=besides,
             answer=None if besides else made.answer,
-            late=[joined(each) for each in made.late],
+            late=[] if besides else [joined(each) for each in made.late],
             kept=[at for at, key in enumerate(cluster.kept.keys) if key in held] if held else [],
         )
         ground = self._to_tell(known)
@@ -105,7 +109,8 @@ class Origins:
         if before is known and not is_due:
             return None
         ground = told(known.ground, known.nodes, None if is_due else before)
-        return ground if len(ground.nodes) <= TOLD_BYTES_MAX else None
+        size = sum(map(len, (ground.nodes, ground.kept, ground.scarcity, ground.configuration or "")))
+        return ground if size <= TOLD_BYTES_MAX else None
 
     def _ground(self) -> Known:
         """What holds now."""
