@@ -42,8 +42,8 @@ POLL_S = 0.5
 STILL_S = 2.0
 VOLATILE = frozenset({"revision", "version"})
 """`revision` of a quota is a counter of its own, and both move without a change of what the message says."""
-OF_UNBOUND = ("attempt", "unschedulable")
-"""A loss raises the attempt of an unbound pod, and what it was told may name other figures afterwards."""
+OF_UNBOUND = {"pod.seen.v1": ("attempt", "unschedulable"), "reservation.seen.v1": ("attempt", "conditions")}
+"""A loss raises the attempt of what has no node, and what it was told may name other figures afterwards."""
 
 
 class OnServer(Simulated):
@@ -78,12 +78,19 @@ class Snapshot(NamedTuple):
 
 
 def _plain(value: Json) -> Json:
-    if value.get("type") != "pod.seen.v1" or value.get("node"):
+    of_unbound = OF_UNBOUND.get(value.get("type", ""), ())
+    if not of_unbound or value.get("node"):
         return {name: each for name, each in value.items() if name not in VOLATILE}
-    template = dict(value["template"])
-    notes = {name: each for name, each in template.pop("annotations", {}).items() if name != names.ANNOTATION_ATTEMPT}
-    kept = {name: each for name, each in value.items() if name not in (*VOLATILE, *OF_UNBOUND)}
-    return kept | {"template": template | {"annotations": notes}}
+    kept = {name: each for name, each in value.items() if name not in (*VOLATILE, *of_unbound)}
+    return _without_attempt(kept) | {"template": _without_attempt(value["template"])}
+
+
+def _without_attempt(value: Json) -> Json:
+    """Without the annotation that counts attempts."""
+    notes = {name: each for name, each in value.get("annotations", {}).items() if name != names.ANNOTATION_ATTEMPT}
+    return {name: each for name, each in value.items() if name != "annotations"} | (
+        {"annotations": notes} if notes else {}
+    )
 
 
 async def read_snapshot(whole: Whole) -> Snapshot:

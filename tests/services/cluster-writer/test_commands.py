@@ -32,7 +32,9 @@ from berth.contracts.command import (
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
 from berth.contracts.state import Synced
+from berth.kube import resources
 from berth.kube.answer import Answer, answer_of
+from berth.rules.eviction_notes import Nominated, nomination_note
 from berth.runtime.clock import SystemClock
 from berth.simcluster.store import Path
 
@@ -107,8 +109,8 @@ def desk(api):
     return Bench(api)
 
 
-def refusal(pod, message="no capacity"):
-    return RefusePod(namespace="default", name=pod.name, uid=pod.uid, message=message)
+def refusal(pod, message="no capacity", **more):
+    return RefusePod(namespace="default", name=pod.name, uid=pod.uid, message=message, **more)
 
 
 @pytest.mark.parametrize("is_shown", [True, False], ids=["in view", "not in view yet"])
@@ -123,6 +125,36 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
     assert api.calls["patch status"] == 1
     await desk.send(refusal(pod, "still no capacity"))
     assert api.seen("a").unschedulable == "still no capacity"
+
+
+async def noted(api, name):
+    note = nomination_note(Nominated("p", "n"))
+    await api.patch(resources.PODS, "default", name, {"metadata": {"annotations": note}})
+    await api.patch(resources.PODS, "default", name, {"status": {"nominatedNodeName": "n"}}, subresource="status")
+
+
+async def test_a_nomination_that_its_pod_could_not_have_is_taken_back(desk, api):
+    pod = api.pod("a")
+    await desk.send(refusal(pod))
+    await noted(api, "a")
+    await desk.send(refusal(pod, lets_go="another"))
+    assert api.seen("a").nominated == "n"
+    await desk.send(refusal(pod, lets_go="p"))
+    assert (api.seen("a").nominated, api.seen("a").unschedulable) == ("", "no capacity")
+    assert len(desk.outbox.notes) == 1, "what the pod shows is no news"
+    await noted(api, "a")
+    await desk.send(refusal(pod, "still no capacity", lets_go="p"))
+    assert (api.seen("a").nominated, api.seen("a").unschedulable) == ("", "still no capacity")
+
+
+async def test_a_nomination_that_ledger_holds_is_not_taken_back(desk, api, decide):
+    api.pod("a")
+    await noted(api, "a")
+    pod = desk.show("a")
+    key, held = subjects.decision_key(0, "default", "a"), decide(pod, "p", "n", nominates=True)
+    desk.cluster.read_ledger(key, encode(held), deleted=False, sequence=1)
+    await desk.send(refusal(pod, lets_go="p"))
+    assert (api.seen("a").nominated, api.seen("a").unschedulable) == ("n", "no capacity")
 
 
 def report(pod, **more):

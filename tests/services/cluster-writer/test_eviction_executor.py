@@ -272,6 +272,28 @@ async def test_it_is_given_up_too_where_the_ledger_has_forgotten_it(bench):
     ]
 
 
+async def test_a_place_that_is_free_and_not_taken_is_given_up_where_the_ledger_has_forgotten_it_too(bench):
+    """Or else it is kept from everybody by a pod that has no quota for it any more."""
+    bench.nominate("waits", "low")
+    await bench.turn(3)
+    bench.write(subjects.EPOCH_KEY, Epoch(epoch=2))
+    bench.lease.record.epoch, bench.lease.record.plan = 2, ""
+    await bench.turn()
+    bench.now_s += 61
+    await bench.turn()
+    assert bench.attempt("waits") == "", "its victim has not left"
+    bench.api.store.delete(Path("", "v1", "pods", "default", "low"), grace="0")
+    await bench.turn()
+    bench.now_s += 59
+    await bench.turn()
+    assert bench.attempt("waits") == ""
+    bench.now_s += 2
+    await bench.turn()
+    assert "given up waits: nobody is in its way any more, and it was not placed for 60 s" in bench.events.told
+    assert bench.attempt("waits") == "1"
+    assert bench.note("waits", names.ANNOTATION_NOMINATED) == ""
+
+
 async def test_a_cordoned_node_ends_the_nomination_once_the_view_is_certain(bench):
     bench.nominate("waits", "low")
     await bench.turn()

@@ -10,6 +10,7 @@ from tests.services.worlds.solver.nominating import nominate
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode, encode
+from berth.contracts.command import RefusePod
 from berth.contracts.event import PlacementNominated
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.ledger import AccountStamp, Decision
@@ -17,6 +18,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation, Synced
 from berth.placement_solver import metrics
 from berth.placement_solver.core.queue import FLUSH_S
+from berth.placement_solver.event_publisher import REPEAT_FIRST_S
 from berth.placement_solver.settings import Settings
 from berth.rules.eviction_notes import (
     REFUSED_FOR_S,
@@ -62,6 +64,10 @@ def held(run: Any, name: str) -> Decision:
 def is_nominated(run: Any, name: str) -> bool:
     entry = run.cluster.book.ledger.decisions.get(("default", name))
     return entry is not None and entry.decision.nominates
+
+
+def refused(bench: SolverBench) -> list[RefusePod]:
+    return [decode(payload, RefusePod) for subject, payload in bench.commands.messages if ".cmd.refuse." in subject]
 
 
 def free_cpu(run: Any, node: str = "n0") -> int:
@@ -400,6 +406,35 @@ async def test_what_state_alone_shows_and_the_pod_could_not_have_holds_nothing(r
     bench.clock.time += 20
     await bench.until_idle()
     assert bench.placed() == {"small": "n0"}
+
+
+async def test_what_state_alone_shows_and_the_pod_could_not_have_is_let_go_for_other_solvers_too(
+    run: Any, bench: SolverBench
+) -> None:
+    """They keep what they read in STATE: only the solver of the pod knows that it could not have it."""
+    run.pod(sized("top", 2, 20).on("n0"))
+    waits = sized("high", 4, 9).set(nominated="n0")
+    run.pod(waits)
+    await bench.until_idle()
+    for key, value in nomination_note(Nominated("p", "n0")).items():
+        waits.annotation(key, value)
+    run.pod(waits.set(unschedulable=bench.commands.refusals()["high"]))
+    bench.commands.messages.clear()
+    bench.clock.time += FLUSH_S
+    await bench.until_idle()
+    assert [each.lets_go for each in refused(bench)] == ["p"], "the refusal itself is shown already"
+    bench.commands.messages.clear()
+    bench.clock.time += REPEAT_FIRST_S
+    await bench.until_idle()
+    await bench.rounds.tidy()
+    assert [each.lets_go for each in refused(bench)] == ["p"], "that was lost"
+    run.pod(waits.set(nominated=""))
+    bench.commands.messages.clear()
+    for _ in range(4):
+        bench.clock.time += FLUSH_S
+        await bench.until_idle()
+        await bench.rounds.tidy()
+    assert refused(bench) == []
 
 
 async def test_a_victim_that_does_not_end_frees_its_beneficiary_for_another_node(run: Any, bench: SolverBench) -> None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from tests.services.worlds.solver.bench import SolverBench
 
 from berth.contracts import names
+from berth.contracts.codec import decode
+from berth.contracts.command import PatchObject
 from berth.contracts.ledger import Decision
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver import metrics
+from berth.rules.eviction_notes import Nominated, nomination_note
 from berth.rules.preemption import BY_SCHEDULER
 from berth.rules.reservation_displaces import BORROWERS, LOWER_PRIORITY, NOBODY
 from berth.rules.reservation_window import WindowNote
@@ -140,6 +143,15 @@ async def test_what_is_held_by_others_of_its_kind_stays(run: Any, bench: SolverB
     run.reservation(waiting(cores=8))
     await bench.until_idle()
     assert decision_of(run) is None
+
+
+async def test_a_nomination_that_it_could_not_have_is_taken_back_with_its_refusal(run: Any, bench: SolverBench) -> None:
+    running(run, "top", 6, priority=200)
+    run.reservation(waiting(annotations=nomination_note(Nominated("p", "n0"))))
+    await bench.until_idle()
+    (patch,) = [decode(payload, PatchObject) for _, payload in bench.commands.messages]
+    assert patch.annotations == {names.ANNOTATION_NOMINATED: None}
+    assert (patch.status or {})["phase"] == "Pending"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

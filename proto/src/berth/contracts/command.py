@@ -129,13 +129,18 @@ class ConfigureWebhooks(Message, frozen=True, kw_only=True, tag="webhooks.config
 
 
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
-    """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message."""
+    """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message.
+
+    `lets_go` is a plan whose nomination the pod carries and could not have: `status.nominatedNodeName` is taken back,
+    where the note is still that plan's and LEDGER does not hold the nomination.
+    """
 
     namespace: str
     name: str
     uid: str
     message: str
     reason: str = "Unschedulable"
+    lets_go: str = ""
 
 
 class ReportPod(Message, frozen=True, kw_only=True, tag="pod.report.v1"):

@@ -45,6 +45,7 @@ from berth.kube.answer import NOT_FOUND, Answer
 from berth.kube.api import KubeApi
 from berth.kube.bodies import ObjectRef, Patch, timestamp
 from berth.kube.resources import Resource
+from berth.rules.eviction_notes import noted_nomination
 from berth.rules.pod_reading import PodItem, whole_pod
 from berth.rules.webhooks import MUTATING, VALIDATING
 from berth.runtime.clock import Clock
@@ -378,7 +379,8 @@ class Commands:
         return self._judge(await self._api.patch(resource, "", names.WEBHOOKS, body, field_manager=FIELD_MANAGER))
 
     async def refuse_pod(self, command: RefusePod) -> str:
-        """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.
+        """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news; and take back a
+        nomination that it could not have.
 
         The view may be late, and a condition that says False must not land on a pod that was bound meanwhile: the pod
         is read, and the patch guarded by its version.
@@ -391,7 +393,8 @@ class Commands:
         if outcome != "done":
             return outcome
         pod = whole_pod(_POD.decode(answer.body))
-        if pod.metadata.uid != command.uid or pod.spec.node_name or _says(pod, command):
+        is_news, lets_go = not _says(pod, command), self._lets_go(pod, command)
+        if pod.metadata.uid != command.uid or pod.spec.node_name or not (is_news or lets_go):
             return "overtaken"
         condition = {
             "type": "PodScheduled",
@@ -401,7 +404,10 @@ class Commands:
             "lastTransitionTime": timestamp(self._clock.now()),
         }
         guard = {"uid": command.uid, "resourceVersion": pod.metadata.resource_version}
-        body = {"metadata": guard, "status": {"conditions": [condition]}}
+        status: dict[str, Any] = {"conditions": [condition]} if is_news else {}
+        if lets_go:
+            status["nominatedNodeName"] = None
+        body = {"metadata": guard, "status": status}
         answer = await self._api.patch(
             resources.PODS,
             command.namespace,
@@ -414,10 +420,20 @@ class Commands:
         if answer.conflict:
             raise RetryLaterError("the pod has changed meanwhile")
         outcome = self._judge(answer)
-        if outcome == "done":
+        if outcome == "done" and is_news:
             about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
             self._outbox.put(Note(about, "FailedScheduling", command.message, warning=True, action="Scheduling"))
         return outcome
+
+    def _lets_go(self, pod: kube.Pod, command: RefusePod) -> bool:
+        """Whether the pod carries the nomination that it is to let go, and nobody carries that out."""
+        if not command.lets_go or not pod.status.nominated_node_name:
+            return False
+        note = noted_nomination(pod.metadata.annotations or {})
+        if note is None or note.plan != command.lets_go:
+            return False
+        decision = self._cluster.book.open_decision((command.namespace, command.name))
+        return decision is None or not decision.nominates
 
     async def report_pod(self, command: ReportPod) -> str:
         """Write an Event for a pod, once; none for a pod that is not there."""

@@ -22,6 +22,7 @@ from berth.cluster_writer.core.capacity import held_beside, shortage
 from berth.cluster_writer.core.eviction_answers import Heed
 from berth.cluster_writer.core.evictions import EvictionStep, Outlook, Stage
 from berth.cluster_writer.core.fitness import unfit
+from berth.cluster_writer.core.unused_notes import UnusedNotes
 from berth.cluster_writer.core.victims import goes_on, leaving_together, strict_gang_of, wait_s_of, why_stays
 from berth.cluster_writer.core.waves import loss
 from berth.cluster_writer.displaced_gangs import DisplacedGangs
@@ -113,6 +114,7 @@ class EvictionExecutor:
         self._deleted: dict[str, str] = {}
         self._refusals: dict[str, dict[str, str]] = {}
         self._free_since: dict[str, float] = {}
+        self._unused = UnusedNotes()
         self._ends = 0
         self._wake = asyncio.Event()
 
@@ -172,6 +174,8 @@ class EvictionExecutor:
         if record is not None and not loss(book.ledger, record.epoch, record.plan):
             for pod, mark, reason in list(evictions.to_spare(book)):
                 await self._spare(pod, mark, reason)
+            for each in self._unused.due(book, self._clock.monotonic()):
+                await self._let_go(each.seen, each.plan, None, each.reason)
         for each in list(evictions.to_let_go(book, self._clock.now())):
             await self._let_go(each.seen, each.plan, None, each.reason, (each.victim,))
 

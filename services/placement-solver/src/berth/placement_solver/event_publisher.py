@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.bus.port import PublisherPort
-from berth.contracts import event, subjects
+from berth.contracts import event, names, subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
@@ -97,18 +97,19 @@ class EventPublisher:
     ) -> None:
         """Write the refusal where people look: the pod's condition and an event; only when the message changed.
 
-        Under another attempt it is news, too: an epoch begins when the bus has lost something, commands maybe.
+        Under another attempt it is news, too: an epoch begins when the bus has lost something, commands maybe. So is a
+        nomination that the object shows and could not have: to other solvers it holds until it is taken back (E3).
         `preemption` says why nobody leaves for the pod.
         """
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
         explanation = waiting.explanation
         repair = explanation.repairs[0].message if explanation is not None and explanation.repairs else ""
         waiting.message = explain.message(reasons, nodes, preemption, repair)
-        now = self.cluster.now
-        if waiting.message == waiting.shown:
+        now, plan = self.cluster.now, self._to_let_go(waiting)
+        if waiting.message == waiting.shown and not plan:
             return
         is_same = (waiting.message, waiting.object.attempt) == (waiting.reported, waiting.reported_attempt)
-        if is_same and not waiting.is_overtaken:
+        if is_same and plan in ("", waiting.reported_plan) and not waiting.is_overtaken:
             return
         if patient and now - waiting.since < self._report_after_s:
             self.cluster.queue.rest_until(waiting, waiting.since + self._report_after_s)
@@ -152,8 +153,9 @@ class EventPublisher:
             return
         self._looked_at = now
         queue = self.cluster.queue
-        for waiting in [each for each in queue.waiting.values() if _is_due(each, now)]:
-            if queue.waiting.get(waiting.name) is waiting and _is_due(waiting, now):  # to publish may take its time
+        for waiting in [each for each in queue.waiting.values() if self._is_due(each, now)]:
+            # To publish may take its time.
+            if queue.waiting.get(waiting.name) is waiting and self._is_due(waiting, now):
                 waiting.repeats += 1
                 await self._ask(waiting)
 
@@ -162,45 +164,52 @@ class EventPublisher:
         obj, now_ms = waiting.object, self.cluster.now_ms
         waiting.reported_at = self.cluster.now
         waiting.reported_attempt, waiting.reported_version = obj.attempt, obj.version
+        waiting.reported_plan = plan = self._to_let_go(waiting)
         namespace, name = waiting.name
         # The stream drops a second message of the same id: a message that comes back after another is news again.
         marker = f"refused-{obj.uid}-{obj.attempt}-{now_ms}"
         if isinstance(obj, Reservation):
             await self._commands.publish(
                 subjects.command_subject("patch", "reservations", name),
-                encode(_unplaced(obj, waiting.message)),
+                encode(_unplaced(obj, waiting.message, lets_go=bool(plan))),
                 id=marker,
                 type="object.patch.v1",
             )
         else:
             await self._commands.publish(
                 subjects.command_subject("refuse", "pods", namespace, name),
-                encode(RefusePod(namespace=namespace, name=name, uid=obj.uid, message=waiting.message)),
+                encode(RefusePod(namespace=namespace, name=name, uid=obj.uid, message=waiting.message, lets_go=plan)),
                 id=marker,
                 type="pod.refuse.v1",
                 traceparent=waiting.trace or None,
             )
         return marker
 
+    def _to_let_go(self, waiting: Waiting) -> str:
+        """The plan whose nomination it shows and could not have; empty: none."""
+        return self.cluster.capacity.nominated.forgotten(waiting.name)
 
-def _is_due(waiting: Waiting, now: float) -> bool:
-    """It has a refusal, which still holds and is not shown, and whose time is over."""
-    if not waiting.reported or waiting.message != waiting.reported or waiting.shown == waiting.reported:
-        return False
-    return now - waiting.reported_at >= min(REPEAT_FIRST_S * 2.0 ** min(waiting.repeats, 16), REPEAT_MAX_S)
+    def _is_due(self, waiting: Waiting, now: float) -> bool:
+        """It has a refusal, which still holds and is not shown whole, and whose time is over."""
+        if not waiting.reported or waiting.message != waiting.reported:
+            return False
+        if waiting.shown == waiting.reported and not self._to_let_go(waiting):
+            return False
+        return now - waiting.reported_at >= min(REPEAT_FIRST_S * 2.0 ** min(waiting.repeats, 16), REPEAT_MAX_S)
 
 
 def _gang(placements: Sequence[Placement]) -> str:
-    names: set[str] = {placement.gang.name for placement in placements if placement.gang}
-    return ";".join(sorted(names))
+    gangs: set[str] = {placement.gang.name for placement in placements if placement.gang}
+    return ";".join(sorted(gangs))
 
 
-def _unplaced(reservation: Reservation, message: str) -> PatchObject:
+def _unplaced(reservation: Reservation, message: str, *, lets_go: bool) -> PatchObject:
     condition = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": message}
     return PatchObject(
         api=RESERVATION_API,
         name=reservation.name,
         uid=reservation.uid,
         version=str(reservation.version),
+        annotations={names.ANNOTATION_NOMINATED: None} if lets_go else {},
         status={"phase": "Pending", "conditions": [condition]},
     )

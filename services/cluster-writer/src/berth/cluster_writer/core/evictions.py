@@ -6,7 +6,7 @@ deleted, after a look that the caller takes. Whoever cannot have what it was nom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -53,16 +53,16 @@ class EvictionStep(NamedTuple):
 
 
 WAIT: Final = EvictionStep(Stage.WAIT)
+UNUSED: Final = f"nobody is in its way any more, and it was not placed for {PATIENCE_S:.0f} s"
 
 
 class LetGo(NamedTuple):
-    """A beneficiary whose victim never ends, and the plan that it has to let go."""
+    """A beneficiary, and the plan that it has to let go; `victim` is the uid of one that never ends."""
 
     seen: Pod | Reservation
     plan: str
     reason: str
-    victim: str
-    """Its uid."""
+    victim: str = ""
 
 
 class Outlook(NamedTuple):
@@ -114,8 +114,7 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
     if stuck:
         return EvictionStep(Stage.GIVE_UP, current, reason=next(iter(stuck.values())), refused=tuple(stuck))
     if outlook.free_for_s >= PATIENCE_S:
-        reason = f"nobody is in its way any more, and it was not placed for {PATIENCE_S:.0f} s"
-        return EvictionStep(Stage.GIVE_UP, current, reason=reason)
+        return EvictionStep(Stage.GIVE_UP, current, reason=UNUSED)
     step = _refused(current, waits, outlook.refusals)
     if step is not None:
         return step
@@ -283,14 +282,13 @@ def is_free(members: Sequence[Decision], book: Book) -> bool:
     """Whether nobody is in the way of a plan any more: neither its own victims nor those of others nominated there."""
     if any(_victims(each, book) for each in members):
         return False
-    plans = {each.plan for each in members}
-    nodes = {each.node for each in members}
-    others = (each for node in nodes for each in book.nominations.on(node))
-    return not any(
-        _victims(each.decision, book)
-        for each in others
-        if each.decision is not None and each.decision.plan not in plans
-    )
+    return not are_others_leaving({each.node for each in members}, {each.plan for each in members}, book)
+
+
+def are_others_leaving(nodes: Collection[str], plans: Collection[str], book: Book) -> bool:
+    """Whether others than these plans have nominated to one of the nodes, and victims of theirs have not left."""
+    others = (each.decision for node in nodes for each in book.nominations.on(node))
+    return any(_victims(each, book) for each in others if each is not None and each.plan not in plans)
 
 
 def _victims(decision: Decision, book: Book) -> tuple[Pod, ...]:

@@ -22,6 +22,7 @@ class Nominated:
         self._holding = Nominations()
         self._released: dict[Name, Nomination] = {}
         self._left_out: set[Name] = set()
+        self._forgotten: dict[Name, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._holding)
@@ -30,6 +31,7 @@ class Nominated:
         """The book's word: a nomination stands from now on, or no longer. A group that gives back takes nothing."""
         if not nomination.claim.node:
             return
+        self._forgotten.pop(nomination.name, None)
         if stands:
             self._holding.set(nomination.name, nomination)
             self._apply(nomination.claim, 1)
@@ -51,7 +53,13 @@ class Nominated:
         """A nomination that STATE alone shows, which its pod could not have: it holds nothing (E3)."""
         nomination = self._holding.set(name, None)
         if nomination is not None:
+            self._forgotten[name] = nomination.claim.plan
             self._apply(nomination.claim, -1)
+
+    def forgotten(self, name: Name) -> str:
+        """The plan of a nomination that was forgotten and that its pod still shows: it holds for everybody else. Empty:
+        there is none."""
+        return self._forgotten.get(name, "")
 
     def release(self, name: Name) -> Nomination | None:
         """Give back what a pod itself is nominated to, until `restore`, or until the book says that it has ended."""

@@ -42,7 +42,8 @@ class Waiting:
     the class of those who rest until the same events, `twin` of those who were alike when it was refused. `held`: it
     was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
     capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others. `is_counted`: the
-    workload knows of it, however often it is tried anew.
+    workload knows of it, however often it is tried anew. `reported` and what begins like it is what was asked for last
+    to be shown; `reported_plan` the plan that it is to let go.
     """
 
     name: Name
@@ -71,6 +72,7 @@ class Waiting:
     reported_attempt: int = 0
     repeats: int = 0
     reported_version: int = 0
+    reported_plan: str = ""
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
 
     @property

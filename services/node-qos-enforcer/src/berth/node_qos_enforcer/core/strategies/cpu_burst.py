@@ -172,9 +172,11 @@ def _state(busy: tuple[Busy, ...], snapshot: Snapshot, threshold_percent: int) -
     if not busy:
         return "Unknown"
     pods = []
+    rounds = [each.pod_cores for each in busy]
     for each in snapshot.pods:
         if law.never_bursts(each.qos):
-            used = [round_.pod_cores[each.uid] for round_ in busy if each.uid in round_.pod_cores]
+            uid = each.uid
+            used = [cores_of[uid] for cores_of in rounds if uid in cores_of]
             cores = sum(used) / len(used) if used else None
             pods.append(law.PoolPod(each.qos, each.requests.get(CPU, 0), cores))
     node_cores = sum(each.node_cores for each in busy) / len(busy)
