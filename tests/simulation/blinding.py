@@ -40,7 +40,9 @@ AT_A_SERVICE: Final = frozenset(
     {"kill", "all killed", "gone", "pause", "clock", "cut", "late reader", "deliveries stuck", "api cut"}
 )
 """Faults whose target is a service."""
-ELSEWHERE: Final = frozenset({"group gone", "yarn away", "yarn unheard", "yarn anew", "recorder full", "recorder torn"})
+ELSEWHERE: Final = frozenset(
+    {"group gone", "yarn away", "yarn unheard", "yarn anew", "recorder full", "recorder torn", "recorder gone"}
+)
 """Faults on a node, of YARN, or of a recorder: nobody reads less for them."""
 OF_ONE_BUCKET: Final = frozenset({"bucket remade", "bucket full", "leader moved", "led anew", "entry garbled"})
 """Faults whose target is a bucket, while the bus stays up; to lose more, it goes down."""

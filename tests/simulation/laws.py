@@ -19,6 +19,7 @@ LAWS: Final = {
     **{name: promise.title for name, promise in PROMISES.items()},
     "I14": "no plan is rejected by the verifier",
     "I38": "what nothing wants any more is as it was found",
+    "I44": "what is recorded comes out as it was decided",
     "L1": "all settles",
     "L2": "nobody waits for nothing",
     "epochs": "no epoch is raised for nothing",

@@ -179,7 +179,9 @@ def _run(
         untold = [] if left or is_over else harness.kube.webhooks.unreported()
         violations += [f"{WEBHOOK_LAW} {text}" for text in [*harness.kube.webhooks.broken, *untold][:EVIDENCE_MAX]]
     violations += beyond(harness.rights, harness.observer.verdicts)
-    violations += recording.broken()[:EVIDENCE_MAX] if recording is not None else []
+    if recording is not None:
+        unrecorded = [] if left or is_over else recording.forgotten(harness)
+        violations += [*recording.broken(harness.observer.verdicts), *unrecorded][:EVIDENCE_MAX]
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"told {text}" for text in writes.too_often]
     lost_tables = [] if left or is_over else tables.missing()

@@ -20,7 +20,7 @@ from berth.contracts.kube import Taint
 from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
+from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution, wanted_of
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
@@ -304,7 +304,7 @@ def joint(run, counted, meanwhile=lambda: None):
     layout = written[1]
     counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in layout.nodes] for each in layout.items]
     meanwhile()
-    found = joint_solution(counts, layout, units, greedy, cluster.solver, trial, "better")
+    found = joint_solution(wanted_of(counts, layout), units, greedy, cluster.solver, trial, "better")
     assert run.verifier.check([placement.claim for placement in found.placements]) == []
     return found, {p.candidate.name[1]: p.claim.node for p in found.placements}
 
@@ -392,7 +392,9 @@ def test_it_beats_greed_on_a_contended_gang(solving):
     assert written is not None
     question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
     found = model.solve(question)
-    placements = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "better").placements
+    placements = joint_solution(
+        wanted_of(found.counts, written[1]), units, greedy, cluster.solver, trial, "better"
+    ).placements
     assert worth(placements) > worth(greedy.placements)
     assert {p.candidate.name[1]: p.claim.node for p in placements} == {"first": "small", "m0": "big", "m1": "big"}
     assert run.verifier.check([placement.claim for placement in placements]) == []
@@ -417,7 +419,9 @@ def solved(run):
     )
     found = model.solve(written[0])
     assert found is not None
-    placements = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "better").placements
+    placements = joint_solution(
+        wanted_of(found.counts, written[1]), units, greedy, cluster.solver, trial, "better"
+    ).placements
     assert run.verifier.check([placement.claim for placement in placements]) == []
     return written[0], {p.candidate.name[1]: p.claim.node for p in placements}
 

@@ -29,6 +29,7 @@ from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_pressure as pressure
 from tests.simulation.planted import in_prices as prices
+from tests.simulation.planted import in_recorder as recorder
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
@@ -346,6 +347,22 @@ PLANTED: Final[dict[str, Bug]] = {
         "bounds are told that cannot be true, as the optimiser says them",
         prices.absurd_bounds_are_told,
         run_profiles.PRICED,
+    ),
+    "gap unsaid": Bug(
+        "what could not be recorded is left out, as if it had not been", recorder.gaps_are_unsaid, run_profiles.RECORDED
+    ),
+    "one run": Bug(
+        "recorder goes on after its start with what it had recorded", recorder.all_is_one_run, run_profiles.RECORDED
+    ),
+    "missed unsaid": Bug("what recorder missed it does not note", recorder.missed_is_unsaid, run_profiles.RECORDED),
+    "never recorded again": Bug(
+        "recorder that could not write does not try again", recorder.never_again, run_profiles.RECORDED_THINKING
+    ),
+    "answers untold": Bug(
+        "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED_THINKING
+    ),
+    "kept untold": Bug(
+        "plans do not say for whom capacity was kept", recorder.kept_is_untold, run_profiles.RECORDED_THINKING
     ),
     "prices lost": Bug(
         "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED

@@ -179,6 +179,7 @@ RECORDED: Final = replace(
         5.0,
         recording.full,
         recording.torn,
+        recording.gone,
         trouble.killed(recording.RECORDER),
         trouble.killed(SOLVER),
         late("placement-solver:berth_state", 3.0),
@@ -186,8 +187,19 @@ RECORDED: Final = replace(
         late("recorder:berth_ledger", 3.0),
     ),
     injector=recording.RecordingSaboteur,
+    constants={"berth.placement_solver.origins.TOLD_AGAIN_S": 10.0},
 )
 """What two solvers read is kept, and their plans are made again at the end."""
+RECORDED_THINKING: Final = replace(
+    RECORDED,
+    size=Size(nodes=1, gangs=11),
+    actions=users.contended,
+    replicas=lambda rng: {SOLVER: 1, recording.RECORDER: 1},
+    faults=every(15.0, recording.full, recording.gone),
+    environ={SOLVER: {"BERTH_PRICES_FROM": "100000"}},
+    constants={**RECORDED.constants, "tests.simulation.optimiser.TAKES_S": (0.1, 0.5)},
+)
+"""A solver whose optimiser thinks most of the time, and a recorder."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),

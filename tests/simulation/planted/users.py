@@ -138,6 +138,28 @@ def large_gangs(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+def contended(rng: random.Random, size: Size) -> list[Timed]:
+    """Single pods and a gang wait for a node that is cordoned, now and then: there is room for the single ones, or for
+    the gang and some of them. More come while that is thought about; all end soon."""
+    done: list[Timed] = []
+    for number in range(size.gangs):
+        at_s, name = 4.0 + number * (size.end_s - 4.0) / size.gangs, f"b-{number}"
+        done.append(Timed(at_s - 0.7, Change("Node", "node-0", {"spec": {"unschedulable": True}})))
+        done += _members(name, CARDS - 1, CARD, at_s, rng)
+        done += [_ending(f"a-{number}-{single}", CARD, at_s, rng) for single in range(CARDS - 1)]
+        begins_s, half = at_s + 2.2, PodRequest(500, 512, 1, 400)
+        done.append(Timed(begins_s, Change("Node", "node-0", {"spec": {"unschedulable": None}})))
+        done += [_ending(f"c-{number}-{late}", half, begins_s + rng.uniform(0.1, 1.5), rng) for late in range(2)]
+        gone_s = begins_s + rng.uniform(2.4, 2.8)
+        done += [Timed(gone_s, Delete("Pod", f"{name}-{member}", 0)) for member in range(CARDS - 1)]
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _ending(name: str, request: PodRequest, at_s: float, rng: random.Random) -> Timed:
+    notes = {DURATION: f"{rng.uniform(1.5, 3.0):.1f}s"}
+    return Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes)))
+
+
 def larger_gangs(rng: random.Random, size: Size) -> list[Timed]:
     """Gangs of many stages, deleted after a while."""
     done: list[Timed] = []

@@ -26,6 +26,14 @@ class Arriving(Part, frozen=True, kw_only=True):
     part: float
 
 
+class Answer(Part, frozen=True, kw_only=True):
+    """What the optimiser said, by name. `places` lists for each node whom it gives to it, as `namespace/name`, `leave`
+    the uids of those who leave for them. What of that held is seen when the plan is made again."""
+
+    places: dict[str, list[str]] = {}
+    leave: list[str] = []
+
+
 class Ground(Part, frozen=True, kw_only=True):
     """What a solver goes by for many plans that no bucket shows, or not as the solver has it.
 
@@ -37,7 +45,8 @@ class Ground(Part, frozen=True, kw_only=True):
     `share_prices` are its prices of shares of a card, `turning_over` the part of the cluster's work that leaves,
     `whole` the part of all GPUs that pods ask for who need a whole node, `arriving` the kinds of pods that count for
     what is left over, `scarcity` the prices of scarce nodes: for each place the index in `scarcities`, one byte each,
-    packed like `nodes`.
+    packed like `nodes`. `kept` are the decisions whose capacity is kept for a batch while the optimiser thinks about
+    it: a list in JSON, packed like `nodes`.
     """
 
     id: str
@@ -57,6 +66,7 @@ class Ground(Part, frozen=True, kw_only=True):
     scarcities: list[float] = []
     whole: float = 0.0
     arriving: list[Arriving] = []
+    kept: str = ""
 
 
 class Round(Part, frozen=True, kw_only=True):
@@ -69,7 +79,9 @@ class Round(Part, frozen=True, kw_only=True):
     held besides, which is told in full (`told`) when it is another one, and every few minutes.
     `groups` are the gang groups that were placed as such, and how many members of each gang had to be placed.
     `seed` is what was drawn by chance. `heard_s` is the newest time of the bus, where profiles ask what nodes really
-    use. `besides` names what the plan went by, too, and is not told: it cannot be made again.
+    use. `besides` names what the plan went by, too, and is not told: it cannot be made again. `answer` is what the
+    optimiser said, if the plan goes by it. `late` are members of its gangs, as `namespace/name`, that came while the
+    optimiser thought, and were not tried. `kept` says of which of the ground's decisions the capacity was still kept.
     """
 
     kind: str = "batch"
@@ -83,3 +95,6 @@ class Round(Part, frozen=True, kw_only=True):
     seed: Integer = 0
     heard_s: float = 0.0
     besides: str = ""
+    answer: Answer | None = None
+    late: list[str] = []
+    kept: list[Integer] = []

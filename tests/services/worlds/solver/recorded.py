@@ -89,7 +89,7 @@ class Relay:
 class RecordedRun(Feed):
     """A solver with a recorder beside it, from the first message on."""
 
-    def __init__(self) -> None:
+    def __init__(self, optimiser: Any = None) -> None:
         self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
         self.verifier = Verifier(self.cluster)
         self.relay = Relay(self.cluster)
@@ -100,7 +100,7 @@ class RecordedRun(Feed):
         self.records: list[AnyRecord] = list(self.relay.taking.checkpoint("first", 0.0, STREAMS))
         self.complete()
         self.epoch(1)
-        self.bench: Any = SolverBench(self, preempts=True)
+        self.bench: Any = SolverBench(self, preempts=True, optimiser=optimiser, optimiser_budget_s=1.0)
         settings = Ground(id="", schedulers=[names.SCHEDULER_NAME])
         self.bench.rounds._committer._origins = Origins(self.cluster, self.bench.clock, settings)
 

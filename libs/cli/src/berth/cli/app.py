@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,9 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from berth.cli.bus_options import BusOptions
+from berth.cli.commands import recorded
+from berth.cli.commands.parameters import AsJson
+from berth.cli.commands.shadow import shadow
 from berth.cli.errors import EXIT_USAGE
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.cli.running import run
@@ -55,14 +57,9 @@ class BusFlags:
 
 
 BUS = BusFlags()
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="", allow_leading_hyphen=True)]
 Namespace = Annotated[str | None, Parameter(name=["--namespace", "-n"])]
 RunNumber = Annotated[str, Parameter(name="--run")]
-Folder = Annotated[
-    Path,
-    Parameter(name="--from", env_var="BERTH_RECORD_FOLDER", help="Folder of recorder's segments, or a copy of it."),
-]
 Keep = Annotated[bool, Parameter(negative="")]
 Nodes = Annotated[int, Parameter(validator=Number(gte=NODES_MIN, lte=NODES_MAX))]
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -549,63 +546,5 @@ def demo(
     return run(command(nodes=nodes, seed=seed, keep=keep))
 
 
-@app.command
-def audit(*, since: str, folder: Folder, json: AsJson = False) -> int:
-    """Make every plan again that was committed since a time: `berth audit --since 1h --from FOLDER`.
-
-    From what its solver had read, as recorder has kept it; compared byte for byte. Exit code 1 when one is different.
-
-    Parameters
-    ----------
-    since
-        `15m`, `2h`, `1d` ago, a time such as 2026-01-31T12:00:00Z, or unix seconds.
-    """
-
-    async def work() -> int:
-        from berth.cli.recorded.replaying import audit as command
-        from berth.cli.recorded.times import point
-
-        return command(folder, point(since, time.time()), as_json=json)
-
-    return run(work())
-
-
-@app.command
-def replay_decision(about: str, /, *, folder: Folder, json: AsJson = False) -> int:
-    """Make the plan of one decision again: `berth replay-decision PLAN --from FOLDER`.
-
-    Exit code 0 when it comes out the same, byte for byte; 1 when it does not, or cannot be made again, with the reason.
-
-    Parameters
-    ----------
-    about
-        Id of a plan, or NAME or NAMESPACE/NAME of a pod: its newest decision.
-    """
-
-    async def work() -> int:
-        from berth.cli.recorded.replaying import replay_decision as command
-
-        return command(folder, about, as_json=json)
-
-    return run(work())
-
-
-@app.command
-def at(moment: str, /, *, folder: Folder, json: AsJson = False) -> int:
-    """Show the cluster as it was: `berth at 2026-01-31T12:00:00Z --from FOLDER`. Use of nodes and quota, and the queue.
-
-    As a solver saw it that was alone: what was decided counts, bound or not.
-
-    Parameters
-    ----------
-    moment
-        `15m`, `2h`, `1d` ago, a time such as 2026-01-31T12:00:00Z, or unix seconds.
-    """
-
-    async def work() -> int:
-        from berth.cli.recorded.moment import at as command
-        from berth.cli.recorded.times import point
-
-        return command(folder, point(moment, time.time()), as_json=json)
-
-    return run(work())
+for each in (recorded.audit, recorded.replay_decision, recorded.at, shadow):
+    app.command(each)

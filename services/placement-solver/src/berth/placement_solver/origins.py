@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from berth.bus.port import Clock
 from berth.contracts.codec import MESSAGE_BYTES_MAX
-from berth.contracts.round import Arriving, Ground, Round
+from berth.contracts.round import Answer, Arriving, Ground, Round
+from berth.placement_solver.answers import is_too_large, joined
 from berth.recording.grounds import Known, named, pack, told
+from berth.transaction.claims import Name
 
 if TYPE_CHECKING:
     from berth.placement_solver.cluster_view import ClusterView
@@ -24,6 +26,8 @@ TOLD_AGAIN_S: Final = 300.0
 """The ground is told in full so often, for who has begun to listen."""
 TOLD_BYTES_MAX: Final = MESSAGE_BYTES_MAX * 3 // 4
 SCARCITIES_MAX: Final = 256
+LATE_MAX: Final = 256
+"""Members of gangs that a plan names which came late."""
 VERSION: Final = version("berth-placement-solver")
 
 
@@ -33,7 +37,8 @@ class Made(NamedTuple):
     kind: str = "batch"
     groups: Mapping[str, dict[str, int]] = {}
     seed: int = 0
-    besides: str = ""
+    answer: Answer | None = None
+    late: Sequence[Name] = ()
 
 
 BATCH: Final = Made()
@@ -58,15 +63,20 @@ class Origins:
         """What a plan that was made just now was made from."""
         cluster, reading = self._cluster, self._cluster.reading
         known = self._ground()
-        besides = made.besides
-        if reading.is_lost:
-            besides = besides or "more values than it can name that were replaced before they were read"
-        elif cluster.capacity.holds_any:
-            besides = besides or "capacity that was kept for a batch with the optimiser"
+        held = cluster.capacity.held
+        besides = ""
+        if made.answer is not None and is_too_large(made.answer):
+            besides = "an answer of the optimiser that is larger than a plan can tell"
+        elif len(made.late) > LATE_MAX:
+            besides = "more members of gangs that came late than it can name"
+        elif reading.is_lost:
+            besides = "more values than it can name that were replaced before they were read"
+        elif held and not known.ground.kept:
+            besides = "more capacity that was kept for a batch with the optimiser than it can name"
         elif cluster.configuration.problems:
-            besides = besides or "the configuration before one that cannot be used"
+            besides = "the configuration before one that cannot be used"
         elif cluster.solver.costs.basis.scarcity.size and not known.ground.scarcity:
-            besides = besides or "more prices of scarce nodes than it can name"
+            besides = "more prices of scarce nodes than it can name"
         said = Round(
             kind=made.kind,
             read=reading.reads,
@@ -78,6 +88,9 @@ class Origins:
             seed=made.seed,
             heard_s=cluster.loads.now_s if cluster.looks_at_load else 0.0,
             besides=besides,
+            answer=None if besides else made.answer,
+            late=[] if besides else [joined(each) for each in made.late],
+            kept=[at for at, key in enumerate(cluster.kept.keys) if key in held] if held else [],
         )
         ground = self._to_tell(known)
         return said if ground is None else replace(said, told=ground)
@@ -96,17 +109,20 @@ class Origins:
         if before is known and not is_due:
             return None
         ground = told(known.ground, known.nodes, None if is_due else before)
-        return ground if len(ground.nodes) <= TOLD_BYTES_MAX else None
+        size = sum(map(len, (ground.nodes, ground.kept, ground.scarcity, ground.configuration or "")))
+        return ground if size <= TOLD_BYTES_MAX else None
 
     def _ground(self) -> Known:
         """What holds now."""
         cluster = self._cluster
         nodes, basis = cluster.nodes, cluster.solver.costs.basis
-        key = (len(nodes), nodes.renamed, basis, cluster.configuration.text)
+        kept = cluster.kept.text if cluster.capacity.held else ""
+        key = (len(nodes), nodes.renamed, basis, cluster.configuration.text, kept)
         if self._known is None or not _same(key, self._for):
             self._for = key
             names = tuple(nodes.names)
-            ground = priced(replace(self._settings, configuration=cluster.configuration.text), basis)
+            settings = replace(self._settings, configuration=cluster.configuration.text, kept=kept)
+            ground = priced(settings, basis)
             found = Known(named(ground, names), names)
             if self._known is None or found.ground.id != self._known.ground.id:
                 self._known = found

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from berth.bus.port import Entry
@@ -18,25 +17,27 @@ from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan
-from berth.contracts.round import Ground, Round
+from berth.contracts.round import Answer, Ground, Round
 from berth.contracts.state import Reservation
+from berth.placement_solver.answers import advice_in, kept_in, nodes_in, parted
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.displacers.seam import Proposal, Refused
-from berth.placement_solver.core.plan import Unit
-from berth.placement_solver.core.prices.stranding import Typical
-from berth.placement_solver.core.prices.table import Prices
+from berth.placement_solver.core.joint.expand import joint_solution
+from berth.placement_solver.core.plan import Solution, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.preempting import Preempting
+from berth.placement_solver.price_grounds import prices_in
 from berth.placement_solver.revoking import revocation_decision
 from berth.placement_solver.verified import VerifiedSolver
 from berth.placement_solver.written import decisions_on
-from berth.recording.grounds import Known, unpack
-from berth.transaction.claims import Name
+from berth.recording.grounds import Known
+from berth.transaction.claims import Name, of_decision
 from berth.transaction.revocations import KIND, name_of_group
 
 NOT_WAITING: Final = "does not wait in what was read"
+NO_PLAN: Final = Solution((), ())
 
 
 class NotMadeError(Exception):
@@ -74,16 +75,17 @@ class Remaker:
             self.cluster.nodes.row(node)
         if ground.configuration is not None:
             self.cluster.configuration.read(ground.configuration)
-        self._price(known)
+        self._price(ground)
 
     def suits(self, known: Known) -> bool:
-        """Whether it has come to what a plan of that ground was made on; prices follow."""
+        """Whether it has come to what a plan of that ground was made on; prices and what is kept follow."""
         settings = _settings(known.ground)
         if settings != _settings(self._ground) or tuple(self.cluster.nodes.names) != known.nodes:
             return False
-        if known.ground.id != self._ground.id:
-            self._ground = known.ground
-            self._price(known)
+        ground, before = known.ground, self._ground
+        self._ground = ground
+        if _prices(ground) != _prices(before):
+            self._price(ground)
         return True
 
     def read(self, bucket: str, entry: Entry) -> None:
@@ -116,8 +118,9 @@ class Remaker:
         _complete_through(cluster, decided[0])
         cluster.payers.settle(cluster.book)
         cluster.moment += 1
+        self._keep(origin)
         if origin.kind == "batch":
-            made = self._batch(plan.id, self._units(origin, decided))
+            made = self._batch(plan.id, self._units(origin, decided), origin.answer)
         elif origin.kind == "preemption":
             made = self._preemption(plan.id, origin, self._units(origin, decided))
         elif origin.kind == "growth":
@@ -145,13 +148,28 @@ class Remaker:
                 unit = self.cluster.unit_of(name, group)
                 if unit is None:
                     raise NotMadeError(f"{'/'.join(filter(None, name))} {NOT_WAITING}")
-                found.append(unit._replace(needed=origin.groups[group]) if group else unit)
+                found.append(_as_taken(unit, origin, group) if group else unit)
         return found
 
-    def _batch(self, plan: str, units: Sequence[Unit]) -> list[Decision]:
+    def _keep(self, origin: Round) -> None:
+        """As much is kept as was."""
+        capacity = self.cluster.capacity
+        capacity.release_held()
+        if not origin.kept:
+            return
+        try:
+            listed = kept_in(self._ground.kept)
+            capacity.hold([of_decision(listed[at]) for at in origin.kept])
+        except (ValueError, IndexError) as error:
+            raise NotMadeError(f"what was kept for others cannot be read: {error}") from error
+
+    def _batch(self, plan: str, units: Sequence[Unit], answer: Answer | None) -> list[Decision]:
         cluster = self.cluster
         with Trial(cluster.capacity) as trial:
-            solution = cluster.solver.solve(units, trial, plan)
+            if answer is None:
+                solution = cluster.solver.solve(units, trial, plan)
+            else:
+                solution = joint_solution(nodes_in(answer), units, NO_PLAN, cluster.solver, trial, plan)
             return decisions_on(cluster, solution.placements, plan)[0]
 
     def _preemption(self, plan: str, origin: Round, units: Sequence[Unit]) -> list[Decision]:
@@ -163,7 +181,8 @@ class Remaker:
             _Drawn(origin.seed),
             only_unconditional=not self._ground.preempts,
         )
-        found = preempting.propose(Refused(units[0], ()), plan)
+        advice = advice_in(origin.answer) if origin.answer is not None else None
+        found = preempting.propose(Refused(units[0], ()), plan, advice)
         if not isinstance(found, Proposal):
             return []
         return decisions_on(cluster, found.placements, plan, found)[0]
@@ -191,15 +210,8 @@ class Remaker:
 
     # --- prices ------------------------------------------------------------------------------------------------------
 
-    def _price(self, known: Known) -> None:
-        ground = known.ground
-        shares = tuple(zip(ground.share_sizes, ground.share_prices, strict=True))
-        scarcity = np.zeros(0)
-        if ground.scarcity:
-            places = np.frombuffer(unpack(ground.scarcity), np.uint8)
-            scarcity = np.array(ground.scarcities)[places]
-        typical = tuple(Typical(each.cpu, each.percent, each.cards, each.part) for each in ground.arriving)
-        self.cluster.solver.costs.use(Prices(shares, ground.turning_over, ground.whole, typical), scarcity)
+    def _price(self, ground: Ground) -> None:
+        self.cluster.solver.costs.use(*prices_in(ground))
 
 
 def differences(decided: Sequence[Decision], made: Sequence[Decision]) -> list[str]:
@@ -240,6 +252,28 @@ def _complete_through(cluster: ClusterView, decided: Decision) -> None:
 
 def _timed(decision: Decision, seen_ms: int, trace: str) -> Decision:
     return replace(decision, seen_ms=seen_ms, trace=trace)
+
+
+def _as_taken(unit: Unit, origin: Round, group: str) -> Unit:
+    """The unit of a gang group as it was taken: without those who came later."""
+    late = set(map(parted, origin.late))
+    return unit._replace(
+        candidates=tuple(each for each in unit.candidates if each.name not in late),
+        gang_of={name: gang for name, gang in unit.gang_of.items() if name not in late},
+        needed=origin.groups[group],
+    )
+
+
+def _prices(ground: Ground) -> tuple[object, ...]:
+    return (
+        ground.share_sizes,
+        ground.share_prices,
+        ground.turning_over,
+        ground.whole,
+        ground.arriving,
+        ground.scarcity,
+        ground.scarcities,
+    )
 
 
 def _settings(ground: Ground) -> tuple[object, ...]:

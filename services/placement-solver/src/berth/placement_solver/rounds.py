@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
@@ -16,6 +16,7 @@ from berth.contracts.base import Reason
 from berth.contracts.event import BatchBound
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
+from berth.placement_solver.answers import answer_of
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.bounding import Bounding
 from berth.placement_solver.cluster_view import ClusterView
@@ -23,7 +24,7 @@ from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import joint_solution
+from berth.placement_solver.core.joint.expand import joint_solution, wanted_of
 from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
@@ -212,13 +213,22 @@ class Rounds:
         return f"{self._random.getrandbits(96):024x}", Trial(self.cluster.capacity)
 
     async def _conclude(
-        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float, besides: str = ""
+        self,
+        units: Sequence[Unit],
+        solution: Solution,
+        trial: Trial,
+        plan: str,
+        started: float,
+        wanted: Mapping[Name, str] | None = None,
     ) -> None:
-        """Commit and publish; what is not committed is tried again."""
+        """Commit and publish; what is not committed is tried again. `wanted`: who has which node by the optimiser, if
+        the plan goes by that."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         bound = self.bounding.draft(units, solution, trial)
         if solution.placements:
-            outcome = await self._commit(plan, solution, trial, Made(groups=_groups(units), besides=besides))
+            answer = answer_of(wanted) if wanted is not None else None
+            made = Made(groups=_groups(units), answer=answer, late=self._late(units))
+            outcome = await self._commit(plan, solution, trial, made)
             if outcome.status != "committed":
                 await self._try_again(units, outcome)
                 return
@@ -271,8 +281,9 @@ class Rounds:
         if asks and self._improves(refused, found):
             return None
         solution = Solution(found.placements, ())
-        besides = "an advice of the optimiser" if advice is not None else ""
-        made = Made("preemption", _groups((refused.unit,)), self._preempting.drawn, besides)
+        unit, drawn = refused.unit, self._preempting.drawn
+        answer = answer_of(advice.nodes, advice.victims) if advice is not None else None
+        made = Made("preemption", _groups((unit,)), drawn, answer, self._late((unit,)))
         outcome = await self._commit(plan, solution, trial, made, found)
         if outcome.status != "committed":
             await self._try_again([refused.unit], outcome)
@@ -345,30 +356,32 @@ class Rounds:
         plan, trial = self._new_plan()
         metrics.GAP.set(answer.gap if answer else -1.0)
         units = [self.cluster.renewed(unit) for unit in question.units if self._is_current(unit)]
-        joint = None
+        joint: Solution | None = None
+        wanted: dict[Name, str] = {}
         if len(units) == len(question.units) and answer is not None and answer.counts is not None:
-            joint = self._improved(question, units, answer.counts, trial, plan)
+            wanted, joint = self._improved(question, units, answer.counts, trial, plan)
         solution = self._verified.solve(units, trial, plan) if joint is None else joint
         if kept - {placement.candidate.name for placement in solution.placements}:
             self.cluster.capacity_came_back = True  # others were refused for its sake
-        besides = "" if joint is None else "a plan of the optimiser"
-        await self._conclude(units, solution, trial, plan, started, besides)
+        await self._conclude(units, solution, trial, plan, started, None if joint is None else wanted)
 
     def _improved(
         self, question: Contended, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
-    ) -> Solution | None:
-        """The plan of the optimiser, if it is worth more than what would be placed now without it, and the verifier
-        agrees."""
+    ) -> tuple[dict[Name, str], Solution | None]:
+        """To whom the optimiser gives which node; and its plan, if it is worth more than what would be placed now
+        without it, and the verifier agrees."""
         solver = self.cluster.solver
+        wanted: dict[Name, str] = {}
         plain = self._verified.tried(units, trial, plan)
         at_hand = worth(plain.placements) if isinstance(plain, Solution) else worth(())
         trial.undo()
         try:
-            joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
+            wanted = wanted_of(counts, question.layout)
+            joint = joint_solution(wanted, units, question.greedy, solver, trial, plan)
         except Exception as error:
             told(error, "optimiser", plan=plan)
             trial.undo()
-            return None
+            return wanted, None
         is_better = worth(joint.placements) > at_hand
         problems = self._verified.problems(joint.placements) if is_better else []
         if problems:
@@ -376,9 +389,9 @@ class Rounds:
             log.warning("the verifier rejected a plan of the optimiser", plan=plan, problems=problems[:8])
         if problems or not is_better:
             trial.undo()
-            return None
+            return wanted, None
         metrics.IMPROVED.inc()
-        return joint
+        return wanted, joint
 
     async def revoke(self) -> None:
         """Have groups give back that have been over their runtime for too long; between two rounds."""
@@ -423,6 +436,10 @@ class Rounds:
             if each is not None:
                 queue.make_ready(each)
         return False
+
+    def _late(self, units: Sequence[Unit]) -> list[Name]:
+        """Members of their gangs that came after they were taken, while the optimiser thought, for one."""
+        return [name for unit in units for name in self.cluster.late_for(unit)]
 
     async def _commit(
         self,

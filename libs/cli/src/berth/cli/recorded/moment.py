@@ -28,12 +28,14 @@ NO_GROUND: Final = Known(Ground(id="", schedulers=[names.SCHEDULER_NAME]), ())
 
 
 class Moment(NamedTuple):
-    """What was there. `newest_s` is when the newest message of it was stored, `began_s` since when all is recorded."""
+    """What was there. `newest_s` is when the newest message of it was stored, `began_s` since when all is recorded,
+    `streams` the buckets that are."""
 
     values: Values
     ground: Known
     newest_s: float
     began_s: float
+    streams: frozenset[str] = frozenset()
 
 
 def moment_of(listed: Sequence[Head], at_s: float) -> Moment:
@@ -51,7 +53,7 @@ def moment_of(listed: Sequence[Head], at_s: float) -> Moment:
             grounds = Grounds()
             grounds.take(record.ground)
             ground = grounds.of(record.ground.id) or ground
-    return Moment(found, ground, newest_s, mine[0].began.at_s)
+    return Moment(found, ground, newest_s, mine[0].began.at_s, frozenset(mine[0].began.streams))
 
 
 def _records(listed: Sequence[Head], at_s: float) -> Iterator[AnyRecord]:

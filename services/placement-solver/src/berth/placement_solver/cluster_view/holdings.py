@@ -12,6 +12,7 @@ from berth.contracts.state import (
     PodGroup,
 )
 from berth.contracts.topology import NodeTopology
+from berth.placement_solver.answers import NOTHING_KEPT
 from berth.placement_solver.configuration_view import ConfigurationView
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
@@ -140,6 +141,8 @@ class Holdings:
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
         self.reading = Reading()
         """How far each bucket was read, where that is kept."""
+        self.kept = NOTHING_KEPT
+        """For whom capacity is kept while the optimiser thinks, if it is kept for anybody."""
         self.moment = 0
         """Grows with what is read, and with each round."""
         self.now = 0.0

@@ -48,6 +48,10 @@ class WaitingRules(Holdings):
         """The unit with what constraints say of its candidates by now."""
         return self._batches.renewed(unit)
 
+    def late_for(self, unit: Unit) -> list[Name]:
+        """Members of its gangs that have come since it was taken."""
+        return self._batches.late_for(unit)
+
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
         """Those of some objects that wait, as they would be taken."""
         return self._batches.candidates(listed)

@@ -152,6 +152,15 @@ class Batches:
             and any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
 
+    def late_for(self, unit: Unit) -> list[Name]:
+        """Members of its gangs that wait by now, and were not there when it was taken."""
+        if not unit.needed:
+            return []
+        there = {each.name for each in unit.candidates}
+        return [
+            name for name in pods_of(self._gangs.members_of_group(unit.id), self._queue.waiting) if name not in there
+        ]
+
     def candidates(self, listed: Iterable[Name]) -> list[Candidate]:
         """Those of some objects that wait, as they would be taken."""
         return [self._candidate(self._queue.waiting[name]) for name in listed if name in self._queue.waiting]

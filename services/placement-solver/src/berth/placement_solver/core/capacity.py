@@ -8,7 +8,7 @@ reservation or one of its users comes or goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -114,9 +114,9 @@ class Capacity:
             self._held[claim.name, claim.uid] = claim
 
     @property
-    def holds_any(self) -> bool:
-        """Capacity is kept by `hold`."""
-        return bool(self._held)
+    def held(self) -> Collection[tuple[Name, str]]:
+        """By name and uid, for whom capacity is kept by `hold`."""
+        return self._held.keys()
 
     def release_held(self) -> set[Name]:
         """Take back what is held; whose capacity it was."""

@@ -61,28 +61,8 @@ class Supposed:
         """A pod that waits for a node, as it is shown when it has been made."""
         template = replace(pod.template, scheduler=profile) if profile else pod.template
         self.cluster.now += ARRIVAL_S
-        self._write(
-            subjects.pod_key(pod.namespace, pod.name),
-            replace(
-                pod,
-                uid=self._uid(),
-                version=self._next(),
-                template=template,
-                node="",
-                phase="Pending",
-                deleting=False,
-                attempt=0,
-                plan="",
-                unschedulable="",
-                scheduled="",
-                started="",
-                initialized="",
-                deletes_at="",
-                disruption="",
-                nominated="",
-                ready=False,
-            ),
-        )
+        waits = as_waiting(replace(pod, uid=self._uid(), version=self._next(), template=template))
+        self._write(subjects.pod_key(pod.namespace, pod.name), waits)
 
     def _take_node(self, node: str) -> None:
         """The node is gone, and with it what was decided or nominated there; its pods are made anew."""
@@ -100,7 +80,7 @@ class Supposed:
         for pod in pods:
             if _is_made_anew(pod):
                 self.moved.append((pod.namespace, pod.name))
-                self._come(replace(pod, template=replace(pod.template, annotations=_as_made(pod))))
+                self._come(unplaced(pod))
 
     def bind(self, decision: Decision) -> None:
         """What is decided for a pod is shown as bound."""
@@ -108,19 +88,7 @@ class Supposed:
         pod = self.cluster.book.pods.get(name)
         if pod is None or pod.uid != decision.uid or pod.node:
             return
-        annotations = {**pod.template.annotations, **decision.annotations}
-        self._write(
-            subjects.pod_key(*name),
-            replace(
-                pod,
-                version=self._next(),
-                node=decision.node,
-                plan=decision.plan,
-                phase="Running",
-                nominated="",
-                template=replace(pod.template, annotations=annotations),
-            ),
-        )
+        self._write(subjects.pod_key(*name), replace(as_bound(pod, decision), version=self._next()))
 
     def leave(self, name: Name) -> None:
         """A pod is gone."""
@@ -149,6 +117,43 @@ class Supposed:
     def _uid(self) -> str:
         self._uids += 1
         return f"what-if-{self._uids}"
+
+
+def as_waiting(pod: Pod) -> Pod:
+    """A pod as it is shown when it has been made: it waits for a node."""
+    return replace(
+        pod,
+        node="",
+        phase="Pending",
+        deleting=False,
+        attempt=0,
+        plan="",
+        unschedulable="",
+        scheduled="",
+        started="",
+        initialized="",
+        deletes_at="",
+        disruption="",
+        nominated="",
+        ready=False,
+    )
+
+
+def unplaced(pod: Pod) -> Pod:
+    """A pod without what was written about its place."""
+    return replace(pod, template=replace(pod.template, annotations=_as_made(pod)))
+
+
+def as_bound(pod: Pod, decision: Decision) -> Pod:
+    """A pod as it is shown when what was decided for it has been carried out."""
+    return replace(
+        pod,
+        node=decision.node,
+        plan=decision.plan,
+        phase="Running",
+        nominated="",
+        template=replace(pod.template, annotations={**pod.template.annotations, **decision.annotations}),
+    )
 
 
 def _is_made_anew(pod: Pod) -> bool:

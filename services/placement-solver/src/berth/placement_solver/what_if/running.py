@@ -87,10 +87,10 @@ class Running:
             if is_over():
                 return Ended(number, True, self._left)
             rounds.tick()
-            _finished(rounds.revoke())
-            _finished(rounds.grow())
+            finished(rounds.revoke())
+            finished(rounds.grow())
             if rounds.has_work():
-                _finished(rounds.round())
+                finished(rounds.round())
                 clock.advance(STEP_S / 10)
                 continue
             if self._settle(known):
@@ -133,7 +133,7 @@ class Running:
             left.beneficiaries.append(name)
 
 
-def _finished(work: Coroutine[Any, Any, Any]) -> None:
+def finished(work: Coroutine[Any, Any, Any]) -> None:
     """Nothing in it waits for anything: its ports answer at once."""
     try:
         while True:

@@ -8,7 +8,7 @@ wake who waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from berth.contracts.base import Reason
@@ -24,21 +24,33 @@ ORDERS: Final = (0, -1, 1)
 CROWDED_OUT: Final = Reason(code="contention", message="the capacity goes to a gang or to pods that need it more")
 
 
+def wanted_of(counts: Sequence[Sequence[int]], layout: Layout) -> dict[Name, str]:
+    """Whom a result gives which node."""
+    wanted: dict[Name, str] = {}
+    for candidates, node_counts in zip(layout.items, counts, strict=True):
+        waiting = iter(candidates)
+        for node, count in zip(layout.nodes, node_counts, strict=True):
+            for _ in range(count):
+                candidate = next(waiting, None)
+                if candidate is not None:
+                    wanted[candidate.name] = node
+    return wanted
+
+
 def joint_solution(
-    counts: Sequence[Sequence[int]],
-    layout: Layout,
+    wanted: Mapping[Name, str],
     units: Sequence[Unit],
     plain: Solution,
     solver: Solver,
     trial: Trial,
     plan: str,
 ) -> Solution:
-    """A result as a whole plan for the units, its claims applied to the trial.
+    """A result as a whole plan for the units, its claims applied to the trial. `wanted` says who has which node.
 
     Whom `plain`, the plan without the model, would have placed learns where the capacity goes, unless it is the quota
     that is used up.
     """
-    begun = _expand(counts, layout, units, solver, trial, plan)
+    begun = _expand(units, wanted, solver, trial, plan)
     placements: list[Placement] = []
     refusals: list[Refusal] = []
     for unit, placed in zip(units, begun, strict=True):
@@ -58,18 +70,9 @@ def _crowded_out(refusals: Iterable[Refusal], had_capacity: set[Name]) -> Iterab
 
 
 def _expand(
-    counts: Sequence[Sequence[int]], layout: Layout, units: Sequence[Unit], solver: Solver, trial: Trial, plan: str
+    units: Sequence[Unit], wanted: Mapping[Name, str], solver: Solver, trial: Trial, plan: str
 ) -> list[list[Placement]]:
     """What the result places of each unit. In which order shares find cards matters: several are tried."""
-    wanted: dict[Name, int] = {}
-    rows = [solver.nodes.rows.get(node) for node in layout.nodes]
-    for candidates, node_counts in zip(layout.items, counts, strict=True):
-        waiting = iter(candidates)
-        for row, count in zip(rows, node_counts, strict=True):
-            for _ in range(count):
-                candidate = next(waiting, None)
-                if candidate is not None and row is not None:
-                    wanted[candidate.name] = row
     before, best = len(trial.claims), (-1, 1)
     for sign in ORDERS:
         placed = _in_order(sign, units, wanted, solver, trial, plan)
@@ -85,7 +88,7 @@ def _expand(
 
 
 def _in_order(
-    sign: int, units: Sequence[Unit], wanted: dict[Name, int], solver: Solver, trial: Trial, plan: str
+    sign: int, units: Sequence[Unit], wanted: Mapping[Name, str], solver: Solver, trial: Trial, plan: str
 ) -> list[list[Placement]]:
     placed: list[list[Placement]] = [[] for _ in units]
     for at in sorted(range(len(units)), key=lambda at: sign * _of_a_card(units[at])):
@@ -99,12 +102,13 @@ def _of_a_card(unit: Unit) -> int:
     return max((max(want.amounts[CORE], want.amounts[RATIO]) for want in wants if want is not None), default=0)
 
 
-def _unit(unit: Unit, wanted: dict[Name, int], solver: Solver, trial: Trial, plan: str) -> list[Placement]:
+def _unit(unit: Unit, wanted: Mapping[Name, str], solver: Solver, trial: Trial, plan: str) -> list[Placement]:
+    """What the result places of a unit."""
     start = len(trial.claims)
     placed: list[Placement] = []
     reached = dict.fromkeys(unit.needed, 0)
     for candidate in unit.candidates:
-        row = wanted.get(candidate.name)
+        row = solver.nodes.rows.get(wanted.get(candidate.name, ""))
         found = solver.place_on(candidate, row, trial, plan) if row is not None else None
         if found is not None:
             placed.append(found)

@@ -60,6 +60,21 @@ def _moved(before: Iterable[Typical], now: Iterable[Typical]) -> float:
     return sum(abs(then.get(kind, 0.0) - there.get(kind, 0.0)) for kind in then.keys() | there.keys()) / 2
 
 
+def stranded_on(
+    typical: Iterable[Typical], cpu: npt.NDArray[np.int64], percent: npt.NDArray[np.int16] | npt.NDArray[np.int64]
+) -> Floats:
+    """What is idle and of no use to typical pods, in percent of a card, on rows with so much `cpu` free and `percent`
+    of each card; devices x rows."""
+    idle = percent.sum(axis=0, dtype=np.int64)
+    found = np.zeros(idle.shape)
+    for kind in typical:
+        enough = percent >= kind.percent
+        lost = np.where(enough, 0, percent).sum(axis=0, dtype=np.int64)
+        fits = (cpu >= kind.cpu) & (np.count_nonzero(enough, axis=0) >= kind.cards)
+        found += kind.part * np.where(fits, lost, idle)
+    return found
+
+
 class Stranding:
     """By a pod that asks for `cpu` thousandths of cores and `percent` of each of so many cards."""
 
@@ -79,17 +94,8 @@ class Stranding:
         after = percent.copy()
         taken = np.take_along_axis(after, order, axis=0)
         np.put_along_axis(after, order, np.maximum(taken - np.int16(self._percent), 0).astype(np.int16), axis=0)
-        found: Floats = (self._on(cpu - self._cpu, after) - self._on(cpu, percent)) / WHOLE
-        return found
-
-    def _on(self, cpu: npt.NDArray[np.int64], percent: npt.NDArray[np.int16]) -> Floats:
-        idle = percent.sum(axis=0, dtype=np.int64)
-        found = np.zeros(idle.shape)
-        for kind in self._typical:
-            enough = percent >= kind.percent
-            lost = np.where(enough, 0, percent).sum(axis=0, dtype=np.int64)
-            fits = (cpu >= kind.cpu) & (np.count_nonzero(enough, axis=0) >= kind.cards)
-            found += kind.part * np.where(fits, lost, idle)
+        typical = self._typical
+        found: Floats = (stranded_on(typical, cpu - self._cpu, after) - stranded_on(typical, cpu, percent)) / WHOLE
         return found
 
     # --- one row -----------------------------------------------------------------------------------------------------
