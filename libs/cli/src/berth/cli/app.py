@@ -609,3 +609,6 @@ def at(moment: str, /, *, folder: Folder, json: AsJson = False) -> int:
         return command(folder, point(moment, time.time()), as_json=json)
 
     return run(work())
+
+
+app.command("berth.cli.commands.tune:tune")
