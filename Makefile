@@ -54,8 +54,12 @@ contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissi
 	$(LINT) python tools/protos.py
 
 .PHONY: bench
-bench: ## benchmarks: medians and ratios against a baseline of the same run
-	@for each in tests/bench/bench_*.py; do echo "== $$each"; PYTHONPATH=. $(RUN) python $$each || exit 1; done
+bench: ## benchmarks: medians and ratios against a baseline of the same run (OUT=folder: JSON and pictures; BENCHES="openb quality")
+	@for each in $(or $(BENCHES),$(patsubst tests/bench/bench_%.py,%,$(wildcard tests/bench/bench_*.py))); do \
+	  echo "== tests/bench/bench_$$each.py"; \
+	  BERTH_BENCH_OUT=$(abspath $(OUT)) PYTHONPATH=. $(RUN) python tests/bench/bench_$$each.py $(ARGS) || exit 1; \
+	done
+	@[ -z "$(OUT)" ] || $(UV) run --frozen --group plots python tests/bench/plots.py $(OUT)
 
 .PHONY: bench-cluster
 bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nodes 5000"); needs `make e2e-assets`

@@ -395,11 +395,13 @@ def targets() -> set[str]:
 def commands() -> set[str]:
     """The commands of the command line, from its source: importing it would start nothing, but is slow."""
     tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
-    return {
+    here = {
         node.name.replace("_", "-")
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
     }
+    elsewhere = re.findall(r'^app\.command\("[\w.]+:(\w+)"', ast.unparse(tree).replace("'", '"'), re.MULTILINE)
+    return here | {name.replace("_", "-") for name in elsewhere}
 
 
 def blocks(path: Path, language: str) -> list[str]:

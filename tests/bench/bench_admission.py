@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from told import tell
 
 from berth.contracts import state
 from berth.contracts.base import Problem
@@ -126,6 +127,7 @@ def main() -> None:
             f"decode + encode alone {base:6.1f} / {base_p99:6.1f} us   ratio {median / base:4.1f}   "
             f"{RATE}/s take {median * RATE / 1e4:4.1f} % of a core"
         )
+        tell("reviews", path=path, median_us=median, p99_us=p99, base_us=base, ratio=median / base)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 from node_of_files import NODE, SPEC, NodeOfFiles
+from told import tell
 
 from berth.bus import Bus, BusSettings
 from berth.contracts import buckets
@@ -136,6 +137,7 @@ def rounds(folder: Path, pods: int, containers: int, count: int) -> None:
     for name, times in spent.items():
         mean, median, p90 = statistics.fmean(times), statistics.median(times), sorted(times)[int(len(times) * 0.9)]
         print(f"  {name:22} mean {mean:6.2f} ms, median {median:6.2f}, p90 {p90:6.2f}, {median / least:5.2f} x {NONE}")
+        tell("rounds", strategies=name, mean_ms=mean, median_ms=median, p90_ms=p90, ratio=median / least)
     for name, agent in agents.items():
         for each in agent.known.refused[:5]:
             print(f"  {name}: {each}")
@@ -166,7 +168,9 @@ async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
             used = (_cpu_s(agent.pid) - before) / (time.monotonic() - at)
             print(f"a process, {seconds} s: {used * 100:.2f} % of a core, {_memory_mib(agent.pid):.0f} MiB")
             spent = await _create(node, peer, seconds)
-            print(f"  a container waits {spent[len(spent) // 2]:.1f} ms, p99 {spent[int(len(spent) * 0.99)]:.1f}")
+            waits = {"median_ms": spent[len(spent) // 2], "p99_ms": spent[int(len(spent) * 0.99)]}
+            print(f"  a container waits {waits['median_ms']:.1f} ms, p99 {waits['p99_ms']:.1f}")
+            tell("process", core=used, memory_mib=_memory_mib(agent.pid), **waits)
         finally:
             agent.terminate()
             agent.wait(30)

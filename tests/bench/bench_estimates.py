@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 from tests.bench.openb import Driven, add_folder, gpu_milli, has_folder
+from told import tell
 
 from berth.contracts import subjects
 from berth.contracts.state import Pod
@@ -243,6 +244,15 @@ def main() -> None:
             f"{each.trace:<12}{each.gpus:>6}{each.pods:>7}{each.waited:>8}{each.judged:>8}"
             f"{each.half:>7.1f}{each.most:>8.1f}   {each.second_half[0]:.1f}, {each.second_half[1]:.1f}"
             f"{each.look_ms:>8.0f} ms"
+        )
+        tell(
+            "bands",
+            trace=each.trace,
+            gpus=each.gpus,
+            judged=each.judged,
+            half=each.half,
+            most=each.most,
+            look_ms=each.look_ms,
         )
 
 

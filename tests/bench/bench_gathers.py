@@ -20,6 +20,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from told import tell
+
 from berth.bus.port import Committed, Refused, Stored, Write
 from berth.contracts import names
 from berth.placement_solver.cluster_view import ClusterView
@@ -142,6 +144,8 @@ async def run(options: argparse.Namespace) -> None:
         all_ms, solved = [each["all"] for each in found], [each["solved"] for each in found]
         shown = (percentile(all_ms, 0.5), percentile(all_ms, 0.99), percentile(solved, 0.5))
         print("{:<28}{:>9.1f}{:>9.1f}{:>12.1f}".format(title, *shown), flush=True)
+        figures = dict(zip(("p50_ms", "p99_ms", "solved_p50_ms"), shown, strict=True))
+        tell("gangs", what=title, nodes=options.nodes, members=MEMBERS, **figures)
 
 
 def main() -> None:

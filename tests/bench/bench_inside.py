@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 import numpy as np
 from msgspec.structs import replace
+from told import tell
 
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
@@ -90,6 +91,7 @@ def one_node_and_all(count: int, rounds: int) -> None:
     print(f"{'':<42} {'one node':>10} {'ratio':>6} {f'{count} nodes':>12} {'ratio':>6}")
     for named, choice, mask in zip(rows, choices, masks, strict=True):
         print(f"{named:<42} {choice:>7.0f} us {choice / choices[0]:>6.1f} {mask:>9.0f} us {mask / masks[0]:>6.1f}")
+        tell("choices", what=named, nodes=count, one_node_us=choice, all_nodes_us=mask)
 
 
 class Pick:
@@ -185,6 +187,7 @@ def who_uses_none_of_it(nodes: int, turns: int) -> None:
         fastest = min(each[-1] for each in spent) / min(times)
         print(f"{named:<34} {statistics.median(times):>6.1f} us", end=" ")
         print(f"median {statistics.median(ratios):.3f} (half: {middle}), of the fastest {fastest:.3f}")
+        tell("beside", nodes=named, us_a_pod=statistics.median(times), ratio=statistics.median(ratios))
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import time
 
 import highspy
 import numpy as np
+from told import tell
 
 from berth.placement_solver.core.joint import leaving_model
 from berth.placement_solver.core.joint.leaving import leaving_problem
@@ -140,7 +141,10 @@ def main() -> None:
             f" {first_ms:.0f} ms, then {better} in {improve_s:.1f} s, optimum {best:.0f} (bound {bound:.0f}):"
             f" {100 * (plan.cost / max(best, 1e-9) - 1):.1f} % and {100 * (better / max(best, 1e-9) - 1):.1f} %"
         )
+        costs = {"first": plan.cost, "better": better, "optimum": best, "bound": bound}
+        tell("instances", number=number, first_ms=first_ms, improve_s=improve_s, **costs)
     print(f"{near} of {args.instances} within 1 %")
+    tell("within 1 %", nodes=args.nodes, instances=args.instances, near=near)
 
 
 if __name__ == "__main__":

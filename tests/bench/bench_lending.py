@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from msgspec.structs import replace
+from told import tell
 
 from berth.bus.port import Entry, Sink
 from berth.contracts import names
@@ -380,6 +381,7 @@ def steady(service: Service, world: World, seconds: int) -> None:
     )
     print(f"written to SLO: {service.written.total() / seconds:.0f} a second; {dict(service.written)}")
     print(f"memory: {resident_mib():.0f} MiB")
+    tell("steady", core=mean, ratio=mean * seconds / read_s, requests=sum(asked) / seconds, memory_mib=resident_mib())
 
 
 def restart(buckets: Buckets, now_s: float) -> None:

@@ -13,6 +13,8 @@ import asyncio
 import statistics
 from typing import Any
 
+from told import tell
+
 from berth.cli.load.api import Api, path_of
 from berth.cli.load.creator import Creation, create, create_all
 from berth.cli.load.pods import PodWatch
@@ -76,9 +78,21 @@ async def run(options: argparse.Namespace) -> None:
     print(
         f"at {options.rate:g} pods/s:    p50 {statistics.median(steady):.0f} ms, p99 {percentile(steady, 0.99):.0f} ms"
     )
+    tell(
+        "rates",
+        pods=options.pods,
+        nodes=options.nodes,
+        solvers=options.solvers,
+        pods_a_second=options.pods / took_s,
+        rushed_p50_ms=statistics.median(rushed),
+        rate=options.rate,
+        p50_ms=statistics.median(steady),
+        p99_ms=percentile(steady, 0.99),
+    )
     print(f"{'process':<24}{'CPU ms/pod':>11}{'peak MiB':>10}")
     for use in uses:
         print(f"{use.name:<24}{1000 * use.cpu_s / options.pods:>11.2f}{use.rss_bytes / 2**20:>10.0f}")
+        tell("processes", name=use.name, cpu_ms_a_pod=1000 * use.cpu_s / options.pods, peak_mib=use.rss_bytes / 2**20)
 
 
 def main() -> None:

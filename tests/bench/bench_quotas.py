@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+from told import tell
 
 from berth.bus.port import Entry
 from berth.contracts import names
@@ -150,6 +151,7 @@ def main() -> None:
     def show(text: str, taken: tuple[list[float], list[float]]) -> None:
         small, large = map(statistics.median, taken)
         print(f"{text:<42}{small:>17.2f}{large:>17.2f}{large / max(small, 0.001):>8.1f}")
+        tell("groups", what=text, small=sizes[0], large=sizes[1], small_ms=small, large_ms=large)
 
     def compare(text: str, made: list[Manager], what: str) -> None:
         taken: tuple[list[float], list[float]] = ([], [])

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from tests.bench.bench_solver import Driven, cluster
 from tests.services.worlds.solver.bench import SolverBench
+from told import tell
 
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.solve import Trial
@@ -73,6 +74,7 @@ def core(nodes: int) -> None:
     for what, each in took.items():
         median = statistics.median(each[2:])
         print(f"{nodes:>6} nodes  {what:<12}{median:>9.0f} us  {median / place:>6.2f} of a placement")
+        tell("refusals", nodes=nodes, what=what, median_us=median, ratio=median / place)
 
 
 async def beside(nodes: int, waiting: int, classes: int) -> None:
@@ -105,6 +107,7 @@ async def beside(nodes: int, waiting: int, classes: int) -> None:
             f"(p99 {sorted(took)[-2]:.2f}); {1e6 * rest_s / max(count, 1):.0f} us each until they rested"
         )
     print(f"{nodes:>6} nodes  ratio {medians[1] / medians[0]:.2f}")
+    tell("beside", nodes=nodes, waiting=waiting, alone_ms=medians[0], beside_ms=medians[1])
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import sys
 import time
 
 from tests.services.worlds.solver.recorded import Arrivals, RecordedRun, audited
+from told import tell
 
 from berth.contracts.codec import encode
 from berth.recording.frames import framed
@@ -42,6 +43,16 @@ async def bench(decisions: int, seed: int) -> int:
     print(f"{count} decisions in {len(same)} of {len(found)} plans are the same, digest {digest.hexdigest()}")
     print(f"decided in {made_s:.1f} s, made again in {audited_s:.1f} s: {count / audited_s:.0f} decisions a second")
     print(f"{len(records)} messages of {plain / 1e6:.1f} MB are {size / 1e6:.1f} MB, written in {written_s:.1f} s")
+    tell(
+        "replay",
+        decisions=count,
+        plans=len(found),
+        same=len(same),
+        made_s=made_s,
+        audited_s=audited_s,
+        messages=len(records),
+        recorded_mb=size / 1e6,
+    )
     for verdict in [each for each in found if each.outcome != "same"][:5]:
         print(f"  {verdict.plan} {verdict.outcome}: {'; '.join(verdict.about)[:300]}")
     return int(len(same) < len(found))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import aiohttp
 import psutil
+from told import tell
 
 POD = {
     "metadata": {"labels": {"app": "bench", "koordinator.sh/qosClass": "LS"}},
@@ -81,7 +82,9 @@ async def bench(pid: int, url: str, pods: int, connections: int, watches: int) -
         for name, call in (("creates", create), ("binds", bind)):
             before = cpu_s(pid)
             rate = await many(pods, connections, call)
-            print(f"{name:8} {rate:6.0f}/s, server {(cpu_s(pid) - before) * 1000 / pods:.3f} ms CPU each")
+            each_ms = (cpu_s(pid) - before) * 1000 / pods
+            print(f"{name:8} {rate:6.0f}/s, server {each_ms:.3f} ms CPU each")
+            tell("calls", call=name, rate=rate, cpu_ms=each_ms)
         started = time.perf_counter()
         async with session.get("/api/v1/pods") as response:
             size = len(await response.read())

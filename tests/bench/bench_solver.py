@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from told import tell
 
 from berth.contracts import names
 from berth.contracts.inventory import DeviceSlot
@@ -155,6 +156,8 @@ def main() -> None:
                 f"{nodes:>6} {kind:>7} {placed:>7} {solve_us:>5.0f} us {verify_us:>5.0f} us {base_us:>14.0f} us "
                 f"{base_us / solve_us:>6.1f}"
             )
+            times = {"solve_us": solve_us, "verify_us": verify_us, "base_us": base_us}
+            tell("pods", nodes=nodes, kind=kind, placed=placed, ratio=base_us / solve_us, **times)
     print(f"{'nodes':>6} {'pods':>7} {'foreign Reservations':>21} {'solve':>8} {'verify':>8}")
     for kind in ("plain", "mixed"):
         for foreign in (0, FOREIGN):
@@ -162,6 +165,7 @@ def main() -> None:
                 lambda k=kind, f=foreign: measure(1_200, k, options.pods, forgets=False, foreign=f), options.rounds
             )
             print(f"{1_200:>6} {kind:>7} {foreign:>21} {solve_us:>5.0f} us {verify_us:>5.0f} us")
+            tell("foreign", nodes=1_200, kind=kind, foreign=foreign, solve_us=solve_us, verify_us=verify_us)
 
 
 if __name__ == "__main__":

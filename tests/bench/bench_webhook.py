@@ -34,6 +34,7 @@ import msgspec
 import psutil
 from aiohttp import web
 from bench_admission import BATCH, CALLS, MIXED, body, pod
+from told import tell
 
 from berth.admission_webhook import keys
 from berth.bus import Bus, BusSettings
@@ -289,6 +290,7 @@ async def measured(options: argparse.Namespace) -> None:
             f"{name:8s} p50 {found.p50_ms:6.2f} ms   p99 {found.p99_ms:6.2f} ms   most {found.most_ms:6.1f} ms   "
             f"{100 * found.core:5.1f} % of a core, {100 * found.queued:4.1f} % in line for it"
         )
+        tell("answers", server=name, **found._asdict())
     mine, theirs = medians["webhook"], medians["bare"]
     print(f"ratio of p99 {mine.p99_ms / theirs.p99_ms:.1f}, of the core {mine.core / theirs.core:.1f}")
 

@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from mixes import pods_of
 
 from berth.cluster_watcher.core.nodes import node_of
 from berth.contracts import kube, names, subjects
 from berth.placement_solver.cluster_view import ClusterView
 from berth.rules.pod_reading import PodItem
 from berth.rules.reading.pods import pod_of
-from berth.simcluster.openb import TraceNode, TracePod, read_nodes, read_pods
+from berth.simcluster.openb import TraceNode, TracePod, read_nodes
 from berth.testing.builders import GI, gpu_slots
 from berth.testing.feed import Feed
 
@@ -62,7 +63,7 @@ def arrivals(folder: Path, trace: str, seed: int) -> Arrivals:
 
     By `orders/TRACE-SEED.txt` of the folder, where it has that file (the published orders), else by a random one.
     """
-    nodes, workload = read_nodes(folder), read_pods(folder, trace)
+    nodes, workload = read_nodes(folder), pods_of(folder, trace)
     file = folder / "orders" / f"{trace}-{seed}.txt"
     if file.exists():
         first, second = file.read_text().splitlines()[:2]

@@ -19,6 +19,7 @@ from berth.rules.scheduler_config import (
     InterPodAffinityArgs,
     LoadAwareArgs,
     NodeAffinityArgs,
+    NodeCostArgs,
     NumaArgs,
     PlusResource,
     PodTopologySpreadArgs,
@@ -708,3 +709,30 @@ def test_merging_keeps_each_plugin_at_the_points_it_has(multi_off: list[str], po
         expected = [plugin.name for plugin in DEFAULTS if point in plugin.points and plugin.name not in gone]
         assert list(found.points[point]) == expected
     assert list(found.weights) == list(found.points["score"])
+
+
+def test_weights_of_the_node_cost() -> None:
+    weights = {"filling": {"gpusLeft": -1.5, "coresShort": [1, 2, 3, 4]}, "turningOver": {"stranded": 60}, "scarce": 8}
+    cost = profile(Berth={"nodeCost": weights}).args_of("Berth", BerthArgs).node_cost
+    assert (cost.filling.gpus_left, cost.filling.cores_short) == (-1.5, (1.0, 2.0, 3.0, 4.0))
+    assert (cost.turning_over.stranded, cost.turning_over.gpus_left, cost.scarce) == (60.0, None, 8.0)
+    assert profile().args_of("Berth", BerthArgs).node_cost == NodeCostArgs()
+
+
+@pytest.mark.parametrize(
+    ("weights", "field"),
+    [
+        ({"filling": {"stranded": 1}}, "filling"),
+        ({"filling": {"gpusLeft": 501}}, "filling.gpusLeft"),
+        ({"turningOver": {"gpusLeft": float("nan")}}, "turningOver.gpusLeft"),
+        ({"turningOver": {"step": 0}}, "turningOver.step"),
+        ({"filling": {"coresShort": [1, 2, 3]}}, "filling.coresShort"),
+        ({"filling": {"coresShort": [1, 2, -900, 3]}}, "filling.coresShort[2]"),
+        ({"wholeReserve": 1.5}, "wholeReserve"),
+        ({"wholeReserveOfAsked": -0.1}, "wholeReserveOfAsked"),
+        ({"scarce": -1}, "scarce"),
+    ],
+)
+def test_weights_that_can_be_none_are_named(weights: dict[str, Any], field: str) -> None:
+    found = problems({"profiles": [shape(Berth={"nodeCost": weights})]})
+    assert list(found) == [f"profiles[0].pluginConfig[0].args.nodeCost.{field}"]

@@ -12,7 +12,6 @@ from berth.bus.port import Entry
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Plan
 from berth.contracts.round import Ground, Read
-from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.price import Basis
 from berth.placement_solver.core.prices.stranding import Typical
 from berth.placement_solver.core.prices.table import Prices
@@ -97,7 +96,7 @@ async def test_the_ground_is_told_once_then_as_changes_and_in_full_again_after_a
 
 def test_all_prices_come_back() -> None:
     prices = Prices(((25, 0.3), (50, 1 / 3)), 0.25, 0.15, (Typical(4000, 50, 1, 0.4),))
-    basis = Basis(Policy(), prices, np.array([0.0, 1.5, 0.0, 1 / 3]))
+    basis = Basis(prices, np.array([0.0, 1.5, 0.0, 1 / 3]))
     nodes = ("a", "b", "c", "d")
     remaker = Remaker("s1", Known(named(priced(Ground(id=""), basis), nodes), nodes))
     found = remaker.cluster.solver.costs.basis

@@ -12,6 +12,7 @@ from berth.contracts import names
 from berth.contracts.grants import device
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.cost import FEW, Costs
+from berth.placement_solver.core.policy import TURNING_OVER
 from berth.placement_solver.core.prices.table import Prices
 from berth.testing.builders import GI, gpu_slots, pod
 
@@ -78,3 +79,25 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
             ranked = costs.ranked(cls)
             assert np.array_equal(ranked.values, fresh.values)
             assert ranked.first() == int(np.argmin(fresh.values))
+
+
+def test_weights_that_a_profile_sets_hold_for_its_pods(solving: Any) -> None:
+    """With its own weights the solver takes the emptier of two nodes, with those of the profile the fuller one."""
+    run = solving()
+    for name in ("n0", "n1"):
+        run.node(name, cpu=64_000, memory=256 * GI)
+        run.devices(name, gpu_slots(4))
+    nodes, costs = run.cluster.nodes, run.cluster.solver.costs
+    held = [device("gpu", minor, {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}) for minor in (0, 1)]
+    nodes.take_devices(nodes.rows["n0"], held, 1)
+    run.pods([pod("a").gpus(1).requests(cpu=100)])
+    unit = run.cluster.batch(1)[0][0]
+    fuller, emptier = nodes.rows["n0"], nodes.rows["n1"]
+    cost = costs.of(unit.candidates[0].cls)
+    assert cost[fuller] > cost[emptier]
+    weights = {"filling": {"gpusLeft": 200}, "wholeReserve": 0.5}
+    assert run.configure(pluginConfig=[{"name": "Berth", "args": {"nodeCost": weights}}])
+    cost = costs.of(ClassTable(run.cluster.profiles).of(unit.candidates[0].object.template, []))
+    assert cost[fuller] < cost[emptier]
+    policy = run.cluster.policy
+    assert (policy.filling.gpus_left, policy.reserve(0.0), policy.turning_over) == (200, 0.5, TURNING_OVER)

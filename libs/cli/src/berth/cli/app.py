@@ -548,3 +548,4 @@ def demo(
 
 for each in (recorded.audit, recorded.replay_decision, recorded.at, shadow):
     app.command(each)
+app.command("berth.cli.commands.tune:tune")

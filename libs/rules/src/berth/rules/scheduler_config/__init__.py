@@ -29,6 +29,7 @@ from berth.rules.scheduler_config.args import (
 )
 from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
+from berth.rules.scheduler_config.node_cost import FillingArgs, NodeCostArgs, TurningOverArgs
 from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
 from berth.rules.scheduler_config.quota_sharing import sharing_of
 from berth.rules.scheduler_config.read import read_scheduler_config
@@ -44,12 +45,14 @@ __all__ = [
     "DeviceShareArgs",
     "DeviceStrategy",
     "ElasticQuotaArgs",
+    "FillingArgs",
     "FitArgs",
     "FitPlusArgs",
     "FragmentationArgs",
     "InterPodAffinityArgs",
     "LoadAwareArgs",
     "NodeAffinityArgs",
+    "NodeCostArgs",
     "NumaArgs",
     "NumaStrategy",
     "PlusResource",
@@ -63,6 +66,7 @@ __all__ = [
     "ScoringStrategy",
     "Shape",
     "ShapePoint",
+    "TurningOverArgs",
     "TypicalPod",
     "VolumeBindingArgs",
     "read_scheduler_config",

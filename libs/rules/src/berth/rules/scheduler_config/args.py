@@ -17,9 +17,10 @@ from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.scoring import DEFAULT_WEIGHTS
 from berth.rules.devices.templates import TRIGGERS
 from berth.rules.node_affinity import compile_preference, compile_terms
-from berth.rules.scheduler_config import elastic_quota, load_aware, reservation
+from berth.rules.scheduler_config import elastic_quota, load_aware, node_cost, reservation
 from berth.rules.scheduler_config.elastic_quota import ElasticQuotaArgs
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
+from berth.rules.scheduler_config.node_cost import NodeCostArgs
 from berth.rules.scheduler_config.reservation import ReservationArgs
 from berth.rules.scheduler_config.shapes import GROUP, Args, Strict
 from berth.rules.topology_spread import Defaults, problems_of
@@ -228,11 +229,12 @@ class DeviceShareArgs(Args, frozen=True, kw_only=True):
 
 
 class BerthArgs(Args, frozen=True, kw_only=True):
-    """Berth's own: what decides among the nodes that fit, and whether pods get CPUs of their own also on nodes whose
-    kubelet gives out CPUs itself."""
+    """Berth's own: what decides among the nodes that fit, whether pods get CPUs of their own also on nodes whose
+    kubelet gives out CPUs itself, and the weights of the node cost that are others than Berth's."""
 
     decides: Literal["native", "kube-scheduler"] = "native"
     own_cpus_beside_kubelet: bool = False
+    node_cost: NodeCostArgs = NodeCostArgs()
 
 
 Found: TypeAlias = Iterator[Problem]
@@ -397,7 +399,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "DeviceShare": (DeviceShareArgs, _device_share),
     "Reservation": (ReservationArgs, reservation.problems_of),
     "ElasticQuota": (ElasticQuotaArgs, elastic_quota.problems_of),
-    "Berth": (BerthArgs, None),
+    "Berth": (BerthArgs, lambda args, path: node_cost.problems_of(args.node_cost, f"{path}.nodeCost")),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""
 

@@ -35,7 +35,7 @@ from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
-from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.policy import Policy, policy_of
 from berth.placement_solver.core.prices.keeping import ASKED_FROM, PriceKeeping
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue
@@ -221,6 +221,11 @@ class Holdings:
     def _stamped(self, account: str) -> int | None:
         stamp = self.book.ledger.stamps.get(account)
         return stamp.revision if stamp is not None else None
+
+    @property
+    def policy(self) -> Policy:
+        """By which nodes are rated for pods of our first scheduler name."""
+        return policy_of(self.profiles.of(min(self.schedulers)).node_cost, self.solver.policy)
 
     def profile_of(self, scheduler: str) -> Profile:
         """What holds for the pods that name this scheduler."""

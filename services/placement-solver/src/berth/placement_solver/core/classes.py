@@ -21,6 +21,7 @@ from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.node_resources_fit import Demand
 from berth.placement_solver.core.devices import Want
 from berth.placement_solver.core.lowest import Lowest
+from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.price import Price
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.rated_rows import Rating
@@ -68,6 +69,7 @@ class PodClass:
     by_capacity: tuple[Asked, ...] = ()
     suitable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     suitable_at: int = 0
+    policy: Policy | None = None
     price: Price | None = None
     cost: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost_at: int = 0

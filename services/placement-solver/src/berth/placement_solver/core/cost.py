@@ -14,7 +14,7 @@ import numpy as np
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.policy import Policy, policy_of
 from berth.placement_solver.core.price import Basis, Price
 from berth.placement_solver.core.prices.scarcity import NOWHERE
 from berth.placement_solver.core.prices.table import UNKNOWN, Prices
@@ -70,11 +70,11 @@ class Costs:
         self._foreign: Mask = NONE
         self._foreign_version = 0
         self._idle = _Idle()
-        self.basis = Basis(policy, UNKNOWN, NOWHERE)
+        self.basis = Basis(UNKNOWN, NOWHERE)
 
     def use(self, prices: Prices, scarcity: Floats) -> None:
         """Other prices hold. The costs of a class are worked out anew when they are asked for."""
-        self.basis = Basis(self._policy, prices, scarcity)
+        self.basis = Basis(prices, scarcity)
 
     @property
     def foreign(self) -> Mask:
@@ -177,7 +177,7 @@ class Costs:
             return False
         idle = self._idle
         idle.follow(self._nodes)
-        return 0 < idle.count <= max(1, self._policy.reserve(self.basis.prices.whole) * idle.largest_nodes)
+        return 0 < idle.count <= max(1, self._policy_of(cls).reserve(self.basis.prices.whole) * idle.largest_nodes)
 
     def _keep_suitable(self, cls: PodClass, count: int) -> None:
         """Bring up to date which rows suit the class by what the nodes are."""
@@ -231,5 +231,11 @@ class Costs:
 
     def _price(self, cls: PodClass) -> Price:
         if cls.price is None:
-            cls.price = Price(self._nodes, self.basis, cls.requests, cls.want)
+            cls.price = Price(self._nodes, self._policy_of(cls), self.basis, cls.requests, cls.want)
         return cls.price
+
+    def _policy_of(self, cls: PodClass) -> Policy:
+        """With the weights that the profile of the class sets."""
+        if cls.policy is None:
+            cls.policy = policy_of(cls.rules.node_cost, self._policy)
+        return cls.policy

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
+from berth.rules.scheduler_config import FillingArgs, NodeCostArgs
+from berth.rules.scheduler_config.node_cost import CORES_PER_GPU
+
 
 class Weights(NamedTuple):
     """What the cost of a node with GPUs is made of.
@@ -99,3 +102,25 @@ class Policy(NamedTuple):
     def reserve(self, whole: float) -> float:
         """The part of the largest nodes that is kept idle; `whole` is the part of GPUs asked for by who needs one."""
         return max(self.whole_reserve, self.whole_reserve_of_asked * whole)
+
+
+def policy_of(args: NodeCostArgs, before: Policy) -> Policy:
+    """A policy with the weights that a profile sets in place of those of `before`."""
+    if args == _UNSET:
+        return before
+    own = {name: getattr(args, name) for name in ("scarce", "whole_reserve", "whole_reserve_of_asked")}
+    return before._replace(
+        filling=_weights_of(args.filling, before.filling),
+        turning_over=_weights_of(args.turning_over, before.turning_over),
+        **{name: value for name, value in own.items() if value is not None},
+    )
+
+
+def _weights_of(args: FillingArgs, before: Weights) -> Weights:
+    said = {name: value for name in args.__struct_fields__ if (value := getattr(args, name)) is not None}
+    if "cores_short" in said:
+        said["cores_short"] = tuple(zip(CORES_PER_GPU, said["cores_short"], strict=True))
+    return before._replace(**said)
+
+
+_UNSET: Final = NodeCostArgs()

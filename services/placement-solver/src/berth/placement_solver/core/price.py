@@ -28,7 +28,6 @@ class Basis(NamedTuple):
     """What prices are worked out by, besides the nodes. `scarcity` says of each row how much those ask for its GPUs who
     can go to few others; rows that are not in it have none."""
 
-    policy: Policy
     prices: Prices
     scarcity: Floats
 
@@ -36,8 +35,9 @@ class Basis(NamedTuple):
 class Price:
     """The price of one pod that makes these requests, over `nodes`."""
 
-    def __init__(self, nodes: Nodes, basis: Basis, requests: Mapping[str, int], want: Want | None) -> None:
-        policy = basis.policy
+    def __init__(
+        self, nodes: Nodes, policy: Policy, basis: Basis, requests: Mapping[str, int], want: Want | None
+    ) -> None:
         self.basis = basis
         self.share = 0
         """Percent of a card, of who asks for a share of one."""

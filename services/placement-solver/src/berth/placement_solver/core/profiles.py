@@ -14,6 +14,12 @@ TEXT_KEYS: Final = ("config.yaml", "scheduler-config.yaml", "config")
 """The keys of a ConfigMap that are looked at, in this order; of a single key the name does not matter."""
 
 
+def text_in(data: Mapping[str, str]) -> str | None:
+    """The text in a ConfigMap; None where none of its keys is the one."""
+    key = next((key for key in TEXT_KEYS if key in data), None) or (next(iter(data)) if len(data) == 1 else None)
+    return None if key is None else data[key]
+
+
 class Profiles:
     """The rules of each profile, compiled over the facts; a scheduler name without a profile has the default one."""
 
@@ -78,9 +84,9 @@ class Configuration:
         """Read the text in a ConfigMap, None where it does not exist."""
         if data is None:
             return self.read(None)
-        key = next((key for key in TEXT_KEYS if key in data), None) or (next(iter(data)) if len(data) == 1 else None)
-        if key is not None:
-            return self.read(data[key], is_shared=False)
+        text = text_in(data)
+        if text is not None:
+            return self.read(text, is_shared=False)
         self.refuse((Problem(field="data", message=f"has none of the keys {', '.join(TEXT_KEYS)}"),))
         return False
 

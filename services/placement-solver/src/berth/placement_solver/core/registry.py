@@ -133,10 +133,12 @@ class Registry:
         self.decides_by_score = profile.decides == "kube-scheduler"
         devices = profile.args_of("DeviceShare", DeviceShareArgs)
         self.device_share = DeviceShare(nodes, facts.npu_templates, devices)
-        beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
+        own = profile.args_of(BERTH, BerthArgs)
+        self.node_cost = own.node_cost
+        """Weights of the node cost that the profile sets."""
         numa = profile.args_of("NodeNUMAResource", NumaArgs)
         beside = (self.device_share,) if self.device_share.is_aligned else ()
-        self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=beside)
+        self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=own.own_cpus_beside_kubelet, beside=beside)
         self.fit = NodeResourcesFit(nodes, fit)
         self.reservation_ignored = profile.args_of("Reservation", ReservationArgs).ignored
         """Resources that reservations are not asked about."""
