@@ -400,7 +400,7 @@ def commands() -> set[str]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
     }
-    elsewhere = re.findall(r'^app\.command\("[\w.]+:(\w+)"', ast.unparse(tree).replace("'", '"'), re.MULTILINE)
+    elsewhere = re.findall(r"^app\.command\((?:\w+\.)?(\w+)\)$", ast.unparse(tree), re.MULTILINE)
     return here | {name.replace("_", "-") for name in elsewhere}
 
 

@@ -11,7 +11,7 @@ from tests.services.worlds.solver.batches import Batch
 
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import joint_solution
+from berth.placement_solver.core.joint.expand import joint_solution, wanted_of
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
 from berth.placement_solver.core.solve import Trial
 
@@ -55,7 +55,7 @@ def improved(batch: Batch, new_run: Callable[[], Any], time_limit_s: float = 2.0
     took_ms = 1e3 * (time.perf_counter() - began)
     if found is None:
         return Improved(at_hand, None, took_ms, [])
-    joint = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "joint")
+    joint = joint_solution(wanted_of(found.counts, written[1]), units, greedy, cluster.solver, trial, "joint")
     wrong = run.verifier.check([placement.claim for placement in joint.placements])
     return Improved(at_hand, worth(joint.placements), took_ms, wrong)
 

@@ -15,6 +15,7 @@ from berth.cli.bus_options import BusOptions
 from berth.cli.commands import recorded
 from berth.cli.commands.parameters import AsJson
 from berth.cli.commands.shadow import shadow
+from berth.cli.commands.tune import tune
 from berth.cli.errors import EXIT_USAGE
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.cli.running import run
@@ -546,6 +547,8 @@ def demo(
     return run(command(nodes=nodes, seed=seed, keep=keep))
 
 
-for each in (recorded.audit, recorded.replay_decision, recorded.at, shadow):
-    app.command(each)
-app.command("berth.cli.commands.tune:tune")
+app.command(recorded.audit)
+app.command(recorded.replay_decision)
+app.command(recorded.at)
+app.command(shadow)
+app.command(tune)
