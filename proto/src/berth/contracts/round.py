@@ -34,10 +34,10 @@ class Ground(Part, frozen=True, kw_only=True):
     the names are those of that one but for `renamed`, which says by name which places have another one, the last of
     them perhaps new. `schedulers`, `hand_off`, `config_map` and `preempts` are its settings, `configuration` the text
     of its KubeSchedulerConfiguration where that comes from a file, `version` that of its code. `share_sizes` and
-    `share_prices` are its prices of shares of a card, `turning_over` the part of the cluster's work that leaves, or how
-    far cores run out before GPUs do, `whole` the part of all GPUs that pods ask for who need a whole node, `arriving`
-    the kinds of pods that count for what is left over, `scarcity` the prices of scarce nodes: for each place the index
-    in `scarcities`, one byte each, packed like `nodes`.
+    `share_prices` are its prices of shares of a card, `turning_over` the part of the cluster's work that leaves,
+    `whole` the part of all GPUs that pods ask for who need a whole node, `arriving` the kinds of pods that count for
+    what is left over, `scarcity` the prices of scarce nodes: for each place the index in `scarcities`, one byte each,
+    packed like `nodes`.
     """
 
     id: str
