@@ -206,20 +206,21 @@ def fill(folder: Path, batch: int, run: tuple[str, int, str]) -> Filling:
     )
 
 
-def churn(folder: Path, trace: str, run: tuple[float, int, str]) -> Churn:
-    """One of them."""
+def churn(folder: Path, trace: str, every: int, run: tuple[float, int, str]) -> Churn:
+    """One of them; on each so many-th node, of as much fewer arrivals."""
     load, seed, name = run
     rng = np.random.default_rng(seed)
     nodes, workload = read_nodes(folder), pods_of(folder, trace)
-    nodes = [nodes[index] for index in rng.permutation(len(nodes))]
+    nodes = [nodes[index] for index in rng.permutation(len(nodes))][::every]
+    count, warm = ARRIVALS // every, WARM // every
     whole = gpus_milli(nodes)
     stays = load * whole / float(np.mean([gpu_milli(pod) for pod in workload]))
-    drawn, stay = rng.integers(0, len(workload), ARRIVALS), rng.exponential(stays, ARRIVALS)
+    drawn, stay = rng.integers(0, len(workload), count), rng.exponential(stays, count)
     policy: Policy = POLICIES[name](nodes, workload)
     leaving: list[tuple[float, int, TracePod]] = []
     allocated = asked = accepted = wholes = accepted_wholes = 0
     shares = []
-    for at in range(ARRIVALS):
+    for at in range(count):
         while leaving and leaving[0][0] <= at:
             pod = heapq.heappop(leaving)[2]
             policy.leave(pod)
@@ -229,7 +230,7 @@ def churn(folder: Path, trace: str, run: tuple[float, int, str]) -> Churn:
         if placed:
             allocated += milli
             heapq.heappush(leaving, (at + float(stay[at]), at, pod))
-        if at >= WARM:
+        if at >= warm:
             asked, accepted = asked + milli, accepted + milli * placed
             if pod.request.gpus == WHOLE_NODE:
                 wholes, accepted_wholes = wholes + 1, accepted_wholes + placed
@@ -305,8 +306,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_folder(parser)
     parser.add_argument("--traces", default="default", help="comma between them; all: the 17 of the publication")
-    parser.add_argument("--seeds", default="42", help="orders of filling, comma between them")
+    parser.add_argument("--seeds", default="42", help="orders of filling, comma between them; empty: none")
     parser.add_argument("--departures", type=int, default=1, help="how many seeds of departures; 0: none")
+    parser.add_argument("--every", type=int, default=1, help="departures on each so many-th node alone")
     parser.add_argument("--policies", default="FGD,Berth")
     parser.add_argument("--batch", type=int, default=80, help="pods of a round while filling")
     parser.add_argument("--jobs", type=int, default=2)
@@ -315,13 +317,17 @@ def main() -> None:
         return
     policies = options.policies.split(",")
     traces = list(TRACES) if options.traces == "all" else options.traces.split(",")
-    seeds = [int(each) for each in options.seeds.split(",")]
+    seeds = [int(each) for each in options.seeds.split(",") if each]
     with multiprocessing.Pool(options.jobs) as pool:
         runs = [(trace, seed, name) for trace in traces for seed in seeds for name in policies]
         filled = pool.map(partial(fill, options.folder, options.batch), runs, chunksize=1)
-        show_filling(filled, traces, policies, options.folder)
+        if filled:
+            show_filling(filled, traces, policies, options.folder)
         again = [(load, seed, name) for load in LOADS for seed in range(1, options.departures + 1) for name in policies]
-        found = pool.map(partial(churn, options.folder, traces[0]), again, chunksize=1)
+        found = []
+        for each in pool.imap(partial(churn, options.folder, traces[0], options.every), again):
+            found.append(each)
+            tell("runs with departures", every=options.every, **each._asdict())
     if found:
         print(f"\n{'departures':<26}{'allocated, %':>16}{'demand placed':>16}{'of 8 GPUs placed':>18}")
     for load in LOADS if found else ():

@@ -37,7 +37,7 @@ def test_a_table() -> None:
     assert drawn([answer], NOW, 100) == [
         "solver s1: version 1000000000, since 60 s ago, by duals",
         "  price maker  used 60 s ago, took 0.31 s (in all 2 used)",
-        "  nodes        full ones first, since turnover counts for 50 %: eight idle GPUs cost 24, grain 0.9",
+        "  nodes        full ones first, since pods leave or cores lack, 50 %: 8 idle GPUs cost 24, grain 0.9",
         "  whole nodes  14 % of the largest are kept, since pods that need one ask for 40 % of all GPUs",
         "  shares       what part of a card a share of it is worth",
         "               10 %: 0.100  20 %: 0.200  33 %: 0.330  47 %: 0.470  50 %: 0.500  65 %: 0.650",

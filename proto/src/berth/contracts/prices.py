@@ -43,14 +43,15 @@ class Admission(Part, frozen=True, kw_only=True):
 class PriceTable(Message, frozen=True, kw_only=True, tag="pricetable.set.v1"):
     """The prices that `solver` decides by, since `since` (unix seconds).
 
-    `version` names them in decisions; it grows, and none is used twice: it is unix milliseconds. 0: nothing is known of
-    what arrives, and constants hold. `source`: `constants` where shares are worth what they are for all published
-    mixes, `duals` where the price maker has said it for this one, at `solved_at`. `duals` is what it said of shares of
-    0 to 99 percent; `shares` are those of the sizes that arrive. `turning_over` is 0 while pods only come, 1 where as
-    many leave; nodes are the fuller for it by `idle_gpu`, the price of eight idle GPUs beside a pod, in steps of
-    `step`. `whole_nodes` is the part of all GPUs asked for by pods that need a whole one of the largest nodes, of which
-    the part `kept_whole` is kept for them. `arrivals` is how many pods with GPUs had come, `written_at` when its owner
-    wrote it, which it does now and then though nothing changes.
+    `version` names them in decisions; it grows, and none is used twice: it is unix milliseconds. 0: nothing is
+    known of what arrives, and constants hold. `source`: `constants` where shares are worth what they are for all
+    published mixes, `duals` where the price maker has said it for this one, at `solved_at`. `duals` is what it said
+    of shares of 0 to 99 percent; `shares` are those of the sizes that arrive. `turning_over` is 0 while pods only
+    come, 1 where as many leave, or where cores run out before GPUs do; nodes are the fuller for it by `idle_gpu`,
+    the price of eight idle GPUs beside a pod, in steps of `step`. `whole_nodes` is the part of all GPUs asked for
+    by pods that need a whole one of the largest nodes, of which the part `kept_whole` is kept for them. `arrivals`
+    is how many pods with GPUs had come, `written_at` when its owner wrote it, which it does now and then though
+    nothing changes.
     """
 
     solver: str

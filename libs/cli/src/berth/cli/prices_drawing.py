@@ -64,6 +64,8 @@ def _maker(answer: PricesAnswer, now: float) -> str:
 
 
 def _fullness(table: PriceTable) -> str:
-    what = "pods only come" if not table.turning_over else f"turnover counts for {100 * table.turning_over:.0f} %"
+    what = "pods only come"
+    if table.turning_over:
+        what = f"pods leave or cores lack, {100 * table.turning_over:.0f} %"
     draws = "full ones first" if table.idle_gpu > 0 else "evenly"
-    return f"{draws}, since {what}: eight idle GPUs cost {table.idle_gpu:.3g}, grain {table.step:.2g}"
+    return f"{draws}, since {what}: 8 idle GPUs cost {table.idle_gpu:.3g}, grain {table.step:.2g}"

@@ -75,6 +75,37 @@ def test_sizes_that_come_no_more_are_forgotten(run: Any) -> None:
     assert [size for size, _ in after.shares] == [70]
 
 
+@pytest.mark.parametrize(("cores", "tight"), [(0.0, 0.0), (20.0, 0.0), (10.15, 0.5), (9.0, 1.0)])
+def test_where_cores_run_out_first_room_is_looked_after_as_where_pods_leave(
+    run: Any, cores: float, tight: float
+) -> None:
+    """Two pods of six cores, one of them without GPUs, for each 1.2 GPUs: ten cores beside a GPU."""
+    card, share, plain = classes(
+        run, pod("a").gpus(1).requests(cpu=6000), pod("b").share(20).requests(cpu=0), pod("c").requests(cpu=6000)
+    )
+    workload = Workload()
+    for _ in range(KNOWN_FROM):
+        for cls in (card, share, plain):
+            workload.came(cls)
+    prices = prices_of(workload, cores=cores)
+    assert prices.turning_over == tight
+    assert bool(prices.typical) is bool(tight)
+    for _ in range(5 * KNOWN_FROM):  # more come without those that need none
+        for cls in (card, share):
+            workload.came(cls)
+    assert prices_of(workload, prices, cores=cores).turning_over == 0.0
+
+
+def test_cores_of_all_nodes_count_for_each_gpu(run: Any) -> None:
+    card, plain = classes(run, pod("a").gpus(1).requests(cpu=16_000), pod("b").requests(cpu=6000))
+    keeping = run.cluster.prices
+    for _ in range(KNOWN_FROM):
+        keeping.workload.came(card)
+        keeping.workload.came(plain)
+    keeping.look(0)
+    assert keeping.basis[0].turning_over == 1.0  # 22 cores are asked for beside each GPU, and there are 21
+
+
 def test_who_has_no_gpu_does_not_count(run: Any) -> None:
     (plain,) = classes(run, pod("a").requests(cpu=100, memory=GI))
     workload = Workload()

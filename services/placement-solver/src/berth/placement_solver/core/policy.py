@@ -76,12 +76,12 @@ class Policy(NamedTuple):
     """Weights of the node cost; lower cost wins.
 
     While pods only come, nodes are filled as `filling` says; where as many leave, room comes back on any node, and
-    `turning_over` packs, and looks at what pods that arrive can use. `scarce` prices a GPU of a node that those want
-    who can go to few others. While at most a part of the largest nodes is idle, a pod that does not need a whole one
-    takes none as long as it fits elsewhere: `whole_reserve`, or `whole_reserve_of_asked` of the part of all GPUs that
-    pods ask for who need one, if that is more. Nodes without GPUs follow `cpu_strategy`. `preference` is the price of a
-    point of a weighed score that says what the pod prefers: how full a node without GPUs is costs 0 to 100, for which
-    kube-scheduler gives 0 to 200 points.
+    `turning_over` packs, and looks at what pods that arrive can use; likewise where cores run out before GPUs do.
+    `scarce` prices a GPU of a node that those want who can go to few others. While at most a part of the largest nodes
+    is idle, a pod that does not need a whole one takes none as long as it fits elsewhere: `whole_reserve`, or
+    `whole_reserve_of_asked` of the part of all GPUs that pods ask for who need one, if that is more. Nodes without GPUs
+    follow `cpu_strategy`. `preference` is the price of a point of a weighed score that says what the pod prefers: how
+    full a node without GPUs is costs 0 to 100, for which kube-scheduler gives 0 to 200 points.
     """
 
     filling: Weights = FILLING

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from berth.contracts.prices import Admission
+from berth.placement_solver.core.nodes import CPU
 from berth.placement_solver.core.prices.answers import AGREES, Refusal, distance, jump_of, mix_moved, refusal_of
 from berth.placement_solver.core.prices.models import rows_by_model
 from berth.placement_solver.core.prices.problem import Duals, Layout, PriceProblem, price_problem
@@ -196,7 +197,12 @@ class PriceKeeping:
         prices, scarcity = self.basis
         if self.workload.arrivals >= self._known_from:
             prices = prices_of(
-                self.workload, prices, self.duals, known_from=self._known_from, largest=self._nodes.most_gpus
+                self.workload,
+                prices,
+                self.duals,
+                known_from=self._known_from,
+                largest=self._nodes.most_gpus,
+                cores=_cores_for_each_gpu(self._nodes),
             )
         if self.workload.arrivals >= self._known_from or not scarcity.size:
             scarcity = self._scarcity.of(self.workload, scarcity)
@@ -210,3 +216,10 @@ class PriceKeeping:
         """Other prices hold, under a version that no others have had."""
         self.version = max(self.version + 1, now_ms)
         self.since_ms = now_ms
+
+
+def _cores_for_each_gpu(nodes: Nodes) -> float:
+    """Of all nodes that are there, those without GPUs included; 0: there are none."""
+    there = nodes.alive[: len(nodes)]
+    gpus = int((nodes.gpu_count[: len(nodes)] * there).sum())
+    return float((nodes.allocatable[CPU, : len(nodes)] * there).sum()) / 1000.0 / gpus if gpus else 0.0

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berth.contracts import names
 from berth.placement_solver.core.prices.stranding import Typical, typical_of
 from berth.placement_solver.core.prices.workload import Workload
 from berth.placement_solver.core.seams import Floats
@@ -39,6 +40,10 @@ WHOLE_STEP: Final = 0.05
 """Grain of `whole`."""
 TURNS_OVER: Final = 0.5
 """So many that leave for each that comes: the cluster is full, and what comes takes the room of what leaves."""
+TIGHT_FROM: Final = 0.95
+"""From so many cores on that are asked for beside a GPU, as a part of those that there are, cores begin to be short."""
+TIGHT: Final = 1.02
+"""From so many on they run out before the GPUs do."""
 
 
 class Prices(NamedTuple):
@@ -46,8 +51,9 @@ class Prices(NamedTuple):
 
     `shares` are sizes of shares in percent of a card, ascending, and what each is worth as a part of the card. Empty:
     the sizes that arrive are not known, and the smallest of each range of `SHARE_PRICES` stands for it.
-    `turning_over` is 0 while pods only come, and 1 where as many leave; where some leave, `typical` are the kinds of
-    pods that arrive most. `whole` is the part of all GPUs that pods ask for who need a whole one of the largest nodes.
+    `turning_over` is 0 while pods only come, and 1 where as many leave, or where cores run out before GPUs do: either
+    way GPUs that nobody can use are what is lost. Above 0, `typical` are the kinds of pods that arrive most. `whole` is
+    the part of all GPUs that pods ask for who need a whole one of the largest nodes.
     """
 
     shares: tuple[tuple[int, float], ...] = ()
@@ -81,18 +87,19 @@ def prices_of(
     *,
     known_from: int = KNOWN_FROM,
     largest: int = 0,
+    cores: float = 0.0,
 ) -> Prices:
     """The prices for what arrives. Those of `before` stay as long as little has changed.
 
     `duals`: what shares of 0 to 99 percent are worth by the price maker; empty: `SHARE_PRICES` hold.
-    `largest` is how many GPUs the largest nodes have; 0: that is not known.
+    `largest` is how many GPUs the largest nodes have, `cores` how many cores there are for each GPU; 0: not known.
     """
     if workload.arrivals < known_from:
         return before
     # A size stays until it is twice as rare.
     known = {size for size, _ in before.shares}
     sizes = sorted(size for size, part in mix_of(workload).items() if part > (RARE / 2 if size in known else RARE))
-    turning = min(1.0, workload.turnover / TURNS_OVER)
+    turning = max(min(1.0, workload.turnover / TURNS_OVER), _tightness(workload, cores))
     if abs(turning - before.turning_over) * STEPS < 1.0 and 0.0 < turning < 1.0:
         turning = before.turning_over
     shares = ((size, duals[size] if size < len(duals) else price_of_share(size)) for size in sizes)
@@ -102,6 +109,17 @@ def prices_of(
         whole = before.whole
     typical = typical_of(workload, before.typical) if turning_over else ()
     return Prices(tuple(shares), turning_over, round(whole / WHOLE_STEP) * WHOLE_STEP, typical)
+
+
+def _tightness(workload: Workload, cores: float) -> float:
+    """How far cores run out before GPUs do, from 0 to 1."""
+    asked, gpus = workload.plain_cores, 0.0
+    for cls, part in workload.classes():
+        asked += part * cls.requests.get(names.CPU, 0) / 1000.0
+        gpus += part * cls.price.gpus if cls.price is not None else 0.0
+    if not gpus or not cores:
+        return 0.0
+    return min(max((asked / gpus / cores - TIGHT_FROM) / (TIGHT - TIGHT_FROM), 0.0), 1.0)
 
 
 def _whole_of(workload: Workload, largest: int) -> float:

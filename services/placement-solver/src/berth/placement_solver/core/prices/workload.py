@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.rules.gpu_request import FAMILY
 from berth.transaction.book import FINISHED_PHASES
@@ -34,14 +35,17 @@ class Workload:
         self._paid: dict[tuple[PodClass, Group], float] = {}
         self._came = 0.0
         self._left = 0.0
+        self._plain_cores = 0.0
         self.total = 0.0
         """Weight of all classes that are kept."""
         self.arrivals = 0
         """So many have come, ever."""
 
     def came(self, cls: PodClass, payer: Group | None = None) -> None:
-        """A pod of the class waits for the first time, for which the group pays; those without GPUs do not count."""
+        """A pod of the class waits for the first time, for which the group pays; of those without GPUs their cores
+        count."""
         if cls.want is None:
+            self._plain_cores += self._next * cls.requests.get(names.CPU, 0) / 1000.0
             return
         self.arrivals += 1
         self._by_class[cls] = self._by_class.get(cls, 0.0) + self._next
@@ -62,6 +66,11 @@ class Workload:
         """How many leave for each that comes."""
         return self._left / self._came if self._came else 0.0
 
+    @property
+    def plain_cores(self) -> float:
+        """How many cores pods without GPUs ask for, for each arrival with some."""
+        return self._plain_cores / self.total if self.total else 0.0
+
     def classes(self) -> Iterator[tuple[PodClass, float]]:
         """Those that arrive, each with its part of all arrivals."""
         return ((cls, weight / self.total) for cls, weight in self._by_class.items())
@@ -75,6 +84,7 @@ class Workload:
         self._paid = {each: weight for each, weight in self._kept(self._paid).items() if each[0] in self._by_class}
         self._came /= self._next  # with those of classes that are not kept: who leaves may be of one
         self._left /= self._next
+        self._plain_cores /= self._next
         self.total = sum(self._by_class.values())
         self._next = 1.0
 
