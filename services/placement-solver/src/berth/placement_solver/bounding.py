@@ -39,6 +39,8 @@ REST: Final = 4.0
 REST_MIN_S: Final = 0.25
 OFF: Final = "off"
 """There is nobody to ask."""
+BUSY: Final = "busy"
+RESTING: Final = "resting"
 
 
 class Bounding:
@@ -61,7 +63,7 @@ class Bounding:
         self._asked: asyncio.Task[None] | None = None
         self._rests_until = float("-inf")
         self.last: BatchBound | None = None
-        """Of the batch that was judged last."""
+        """Of the batch that was judged last, or could not be; not of those that nobody was asked about meanwhile."""
         self.counts: Counter[str] = Counter()
         """Of batches, by status."""
 
@@ -96,10 +98,10 @@ class Bounding:
             return unknown(pods, placed, "error")
         return draft if draft is not None else unknown(pods, placed, "too large")
 
-    async def decided(self, plan: str, draft: Draft | BatchBound) -> None:
+    def decided(self, plan: str, draft: Draft | BatchBound) -> None:
         """The batch was decided by this plan: ask, or tell what is known."""
         if isinstance(draft, BatchBound):
-            await self._tell(plan, draft)
+            self._tell(plan, draft)
         elif self._optimiser is not None:
             self._asked = asyncio.create_task(self._ask(plan, draft, self._optimiser), name="bound")
 
@@ -113,8 +115,8 @@ class Bounding:
         if self._optimiser is None:
             return OFF
         if self._is_busy() or (self._asked is not None and not self._asked.done()):
-            return "busy"
-        return "resting" if self._clock.monotonic() < self._rests_until else ""
+            return BUSY
+        return RESTING if self._clock.monotonic() < self._rests_until else ""
 
     async def _ask(self, plan: str, draft: Draft, optimiser: JointSolver) -> None:
         began = self._clock.monotonic()
@@ -131,19 +133,20 @@ class Bounding:
         metrics.BOUND_SECONDS.observe(took_s)
         if answer is None or answer.bound is None:
             # An answer that says nothing: the program was not solved in its time.
-            await self._tell(plan, unknown(pods, placed, trouble or "late", took_ms))
+            self._tell(plan, unknown(pods, placed, trouble or "late", took_ms))
             return
         refused = refusal_of(answer.bound, draft)
         if refused:
             log.warning("a bound that cannot be true is refused", name=refused, plan=plan)
-            await self._tell(plan, unknown(pods, placed, refused, took_ms))
+            self._tell(plan, unknown(pods, placed, refused, took_ms))
             return
-        await self._tell(plan, verdict(answer.bound, draft, took_ms))
+        self._tell(plan, verdict(answer.bound, draft, took_ms))
 
-    async def _tell(self, plan: str, bound: BatchBound) -> None:
-        self.last = bound
+    def _tell(self, plan: str, bound: BatchBound) -> None:
         self.counts[bound.status] += 1
         metrics.BOUNDS.labels(bound.status, bound.problem).inc()
-        metrics.BOUND_GAP.set(bound.gap)
+        if bound.problem not in (BUSY, RESTING):
+            self.last = bound
+            metrics.BOUND_GAP.set(bound.gap)
         if bound.method != "counted" and bound.problem != OFF:
-            await self._events.bounded(plan, bound)
+            self._events.bounded(plan, bound)

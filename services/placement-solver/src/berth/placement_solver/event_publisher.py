@@ -59,11 +59,12 @@ class EventPublisher:
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.decided.v1")
 
-    async def bounded(self, plan: str, bound: event.BatchBound) -> None:
-        """How near to the best a batch was decided of which not all were placed."""
+    def bounded(self, plan: str, bound: event.BatchBound) -> None:
+        """How near to the best a batch was decided of which not all were placed. No round waits for it: where the bus
+        is away for long, it is dropped."""
         message = event.PlacementBounded(plan=plan, bound=bound, solver=self.cluster.me)
         subject = subjects.event_subject("placement", "bounded", plan)
-        await self._events.publish(subject, encode(message), id=f"bounded-{plan}", type="placement.bounded.v1")
+        self._events.offer(subject, encode(message), id=f"bounded-{plan}", type="placement.bounded.v1")
 
     async def nominated(self, decisions: Sequence[Decision]) -> None:
         """A plan was committed in which pods wait for others to leave; the first of a gang tells who that is."""

@@ -235,7 +235,7 @@ class Rounds:
             self._look_again(solution.placements)
             known = bound if isinstance(bound, BatchBound) and not solution.refusals else None
             await self._announce(plan, solution, started, known)
-        await self.bounding.decided(plan, bound)
+        self.bounding.decided(plan, bound)
         proposals = 0
         alike: dict[bytes, Nobody] = {}
         for refused in refused_together(units, solution):
