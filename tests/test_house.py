@@ -10,6 +10,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -414,7 +415,7 @@ def lines_of_shell(path: Path) -> list[list[str]]:
         [word.removeprefix(".venv/bin/") for word in words]
         for block in blocks(path, "sh")
         for line in block.splitlines()
-        if (words := shlex.split(line, comments=True))
+        if (words := list(dropwhile(re.compile(r"[A-Z_]+=").match, shlex.split(line, comments=True))))
     ]
 
 
