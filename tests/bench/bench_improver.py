@@ -6,12 +6,13 @@ quotas have room for.
 A batch is contended where the optimiser is asked about it: a gang found no room that another arrangement might give it.
 Prints how many of those could have been placed better (by an exact program for the random ones, by how they were made
 for those that fit whole), how many were, and that none is worse: a plan is taken if it is worth more. Then what asking
-costs a round on large clusters, beside the plan at hand.
+costs a round on large clusters, and what rounds cost while the child works. Times are CPU time of the process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import statistics
 import time
@@ -26,8 +27,12 @@ from tests.services.worlds.solver.batches import Batch, drawn, packed
 from tests.services.worlds.solver.improved import Improved, best_of, improved
 
 from berth.placement_solver.core.joint.problem import build_problem
+from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.optimiser import Optimiser
 from berth.testing.builders import pod
+
+TURNS = 40
 
 
 def whole(batch: Batch) -> tuple[tuple[int, int], ...]:
@@ -89,6 +94,38 @@ def large(nodes: int) -> None:
     )
 
 
+async def beside(nodes: int) -> None:
+    """What a plan for plain pods costs this process while the child works on a contended batch, turn about with the
+    child at rest."""
+    driven = Driven()
+    busy(driven, nodes, random.Random(nodes))
+    driven.pods(pod(f"m{number}").requests(cpu=20_000).gang("g", 16) for number in range(16))
+    cluster = driven.cluster
+    gang, _ = cluster.batch(PODS)
+    driven.pods(pod(f"plain{number}").requests(cpu=500) for number in range(PODS))
+    plain, _ = cluster.batch(PODS)
+    solver, optimiser = cluster.solver, Optimiser()
+    written = build_problem(gang, Solution((), ()), cluster.nodes, solver.costs, solver.picker, cluster.quotas, 2.0)
+    assert written is not None
+    took: dict[bool, list[float]] = {False: [], True: []}
+    optimiser.warm_up()
+    while not optimiser.is_ready:
+        await asyncio.sleep(0.1)
+    for turn in range(2 * TURNS):
+        is_busy = bool(turn % 2)
+        asked = asyncio.create_task(optimiser.solve(written[0])) if is_busy else None
+        await asyncio.sleep(0.001)
+        began = time.process_time()
+        with Trial(cluster.capacity) as trial:
+            solver.solve(plain, trial, "plan")
+        took[is_busy].append(1e3 * (time.process_time() - began))
+        if asked is not None:
+            await asked
+    await optimiser.stop()
+    alone, child = (statistics.median(took[each]) for each in (False, True))
+    print(f"{nodes:>6} nodes, a plan for {PODS} pods: {alone:.1f} ms, beside the child {child / alone:.2f} times that")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=300)
@@ -101,6 +138,7 @@ def main() -> None:
     told("quotas", lambda seed: packed(random.Random(seed), with_quotas=True), None, seeds)
     for nodes in options.nodes:
         large(nodes)
+    asyncio.run(beside(options.nodes[0]))
 
 
 if __name__ == "__main__":
