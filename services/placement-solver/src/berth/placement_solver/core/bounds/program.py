@@ -7,8 +7,6 @@ ends the search. Of an integer program that is not solved in time the bound coun
 
 from __future__ import annotations
 
-import time
-
 from berth.placement_solver.core.bounds.columns import groups_of
 from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.counting.program import Counting
@@ -16,17 +14,16 @@ from berth.placement_solver.core.counting.program import Counting
 
 def solve(problem: BoundProblem) -> Bound | None:
     """The bound; None where the linear program was not solved in time."""
-    deadline = time.monotonic() + problem.time_limit_s
-    counting = Counting(problem, groups_of(problem))
+    counting = Counting(problem, groups_of(problem), time_limit_s=problem.time_limit_s)
     counts: list[int] = []
     method = "linear"
     for level, placed in enumerate(problem.placed):
         method = "linear"
-        best = counting.linear(level, deadline)
+        best = counting.linear(level)
         if best is None:
             return None
         if best > placed:
-            closer = counting.integer(level, deadline).bound
+            closer = counting.integer(level).bound
             if closer is not None and closer < best:
                 best, method = closer, "integer"
         counts.append(best)

@@ -3,7 +3,6 @@ quotas. Solved by HiGHS with one thread: with more it ignores its time limit."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from math import floor
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -60,10 +59,11 @@ class Found(NamedTuple):
 
 class Counting:
     """Counts by item and group of nodes, for each gang group the part of it that begins, and how many cards are cut in
-    which way, where that is asked for."""
+    which way, where that is asked for. All that is solved takes `time_limit_s` together."""
 
-    def __init__(self, batch: Batch, groups: Groups, cuts: Sequence[Cuts] = ()) -> None:
+    def __init__(self, batch: Batch, groups: Groups, cuts: Sequence[Cuts] = (), *, time_limit_s: float) -> None:
         self._batch = batch
+        self._left_s = time_limit_s
         self._shape = groups.most.shape
         self._item, self._group = np.nonzero(groups.most)
         self._most = groups.most[self._item, self._group].astype(float)
@@ -77,23 +77,23 @@ class Counting:
         self._within_counts()
         self._within_limits()
 
-    def linear(self, level: int, deadline: float) -> int | None:
+    def linear(self, level: int) -> int | None:
         """The most pods of a level, if they could be divided; None where that is not known in time."""
         if not (self._level == level).any():
             return 0
-        solver = self._solved(-(self._level == level).astype(float), deadline, is_integer=False)
+        solver = self._solved(-(self._level == level).astype(float), is_integer=False)
         if solver is None or solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return floor(-float(solver.getInfo().objective_function_value) + SLACK)
 
-    def integer(self, level: int, deadline: float, cost: Floats | None = None) -> Found:
+    def integer(self, level: int, cost: Floats | None = None) -> Found:
         """The most pods of a level. `cost[i][g]`, at most 1: of plans that have as many the cheapest, roughly."""
         wanted = self._level == level
         nudge = np.zeros(len(self._item))
         if cost is not None:
             # All of it together is less than one pod.
             nudge = cost[self._item, self._group] * (ONE_MORE / (2 + sum(self._batch.counts)))
-        solver = self._solved(nudge - wanted, deadline, is_integer=True, gap=1e-3 if cost is not None else ONE_MORE)
+        solver = self._solved(nudge - wanted, is_integer=True, gap=1e-3 if cost is not None else ONE_MORE)
         if solver is None:
             return Found(None, 0, None)
         info = solver.getInfo()
@@ -112,16 +112,15 @@ class Counting:
         if columns.size and count:
             self._rows.add(columns, np.ones(columns.size), count, np.inf)
 
-    def _solved(self, cost: Floats, deadline: float, *, is_integer: bool, gap: float = 0.0) -> highspy.Highs | None:
-        left_s = deadline - time.monotonic()
-        if left_s < RATHER_S:
+    def _solved(self, cost: Floats, *, is_integer: bool, gap: float = 0.0) -> highspy.Highs | None:
+        if self._left_s < RATHER_S:
             return None
         solver = highspy.Highs()
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
             ("random_seed", 0),
-            ("time_limit", left_s),
+            ("time_limit", self._left_s),
             ("mip_rel_gap", 0.0),
             ("mip_abs_gap", gap),
         ):
@@ -141,6 +140,7 @@ class Counting:
             model.integrality_ = [highspy.HighsVarType.kInteger] * columns
         solver.passModel(model)
         solver.run()
+        self._left_s -= solver.getRunTime()
         return solver
 
     def _within_groups(self, groups: Groups) -> None:

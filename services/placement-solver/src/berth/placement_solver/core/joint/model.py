@@ -7,7 +7,6 @@ bettered at a priority, which the linear program often says at once, the search 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -27,26 +26,25 @@ class JointResult(NamedTuple):
 
 def solve(problem: JointProblem) -> JointResult | None:
     """The best counts found in the time given; None when none were found that place more than the plan at hand."""
-    deadline = time.monotonic() + problem.time_limit_s
     items = len(problem.counts)
     most = np.array(problem.most, np.int64).reshape(items, -1)
     cards, share = np.array(problem.cards, np.int64), np.array(problem.share, np.int64)
     percent = np.array(problem.percent, np.int16).reshape(-1, most.shape[1])
     supplies = [*_amounts(problem), *supplies_of_cards(cards, share, percent)]
     cuts = cuts_of(cards, share, percent, most)
-    counting = Counting(problem, Groups(most, scarce(most, supplies)), cuts)
+    counting = Counting(problem, Groups(most, scarce(most, supplies)), cuts, time_limit_s=problem.time_limit_s)
     cost = np.array(problem.cost, float).reshape(most.shape)
     best: JointResult | None = None
     for level, placed in enumerate(problem.placed):
         if best is None:
-            possible = counting.linear(level, deadline)
+            possible = counting.linear(level)
             if possible is None:
                 return None
             if possible <= placed:
                 counting.keep(level, placed)
                 continue
         is_last = level == len(problem.placed) - 1
-        found = counting.integer(level, deadline, cost if is_last else None)
+        found = counting.integer(level, cost if is_last else None)
         if found.places is None:
             return best
         if best is None and found.pods <= placed:
