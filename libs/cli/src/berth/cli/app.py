@@ -340,13 +340,10 @@ def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) ->
     return run(command(pattern, bus=bus.given(), as_json=json))
 
 
-for each in (
-    local.up,
-    local.replay,
-    local.demo,
-    recorded.audit,
-    recorded.replay_decision,
-    recorded.at,
-    shadow,
-):
-    app.command(each)
+app.command(local.up)
+app.command(local.replay)
+app.command(local.demo)
+app.command(recorded.audit)
+app.command(recorded.replay_decision)
+app.command(recorded.at)
+app.command(shadow)
