@@ -396,13 +396,18 @@ def targets() -> set[str]:
 def commands() -> set[str]:
     """The commands of the command line, from its source: importing it would start nothing, but is slow."""
     tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
-    here = {
-        node.name.replace("_", "-")
+    decorated = {
+        node.name
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
     }
-    elsewhere = re.findall(r"^app\.command\((?:\w+\.)?(\w+)\)$", ast.unparse(tree), re.MULTILINE)
-    return here | {name.replace("_", "-") for name in elsewhere}
+    named = {
+        re.split(r"[.:]", ast.unparse(call.args[0]).strip("'"))[-1]
+        for node in tree.body
+        if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call)
+        if ast.unparse(call.func) == "app.command" and call.args
+    }
+    return {name.replace("_", "-") for name in decorated | named}
 
 
 def blocks(path: Path, language: str) -> list[str]:

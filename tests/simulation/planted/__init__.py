@@ -348,6 +348,12 @@ PLANTED: Final[dict[str, Bug]] = {
         prices.absurd_bounds_are_told,
         run_profiles.PRICED,
     ),
+    "prices lost": Bug(
+        "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
+    ),
+    "prices named anew": Bug(
+        "a version of prices is given out again", prices.versions_are_reused, run_profiles.PRICED_AND_KILLED
+    ),
     "gap unsaid": Bug(
         "what could not be recorded is left out, as if it had not been", recorder.gaps_are_unsaid, run_profiles.RECORDED
     ),
@@ -358,17 +364,8 @@ PLANTED: Final[dict[str, Bug]] = {
     "never recorded again": Bug(
         "recorder that could not write does not try again", recorder.never_again, run_profiles.RECORDED_THINKING
     ),
-    "answers untold": Bug(
-        "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED_THINKING
-    ),
     "kept untold": Bug(
         "plans do not say for whom capacity was kept", recorder.kept_is_untold, run_profiles.RECORDED_THINKING
-    ),
-    "prices lost": Bug(
-        "a table of prices that is lost is not written again", prices.lost_tables_stay_lost, run_profiles.PRICED
-    ),
-    "prices named anew": Bug(
-        "a version of prices is given out again", prices.versions_are_reused, run_profiles.PRICED_AND_KILLED
     ),
     "told at once": Bug(
         "the status of a Reservation is written whenever it is another one",

@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from berth.contracts.round import Round
-from berth.placement_solver.origins import Made, Origins
+from berth.placement_solver.origins import Origins
 from berth.recorder import shell
 from berth.recorder.core.taking import Taking
 from berth.recorder.shell import Shell
@@ -49,20 +48,7 @@ def never_again() -> Planted:
     return patch.object(shell, "TRY_AGAIN", 1e6)
 
 
-def _said(**fields: object) -> Planted:
-    real = Origins.of
-
-    def of(self: Origins, made: Made) -> Round:
-        return replace(real(self, made), **fields)
-
-    return patch.object(Origins, "of", of)
-
-
-def answers_are_untold() -> Planted:
-    """A plan does not say that it goes by an answer of the optimiser."""
-    return _said(answer=None)
-
-
 def kept_is_untold() -> Planted:
     """A plan does not say for whom capacity was kept while the optimiser thought."""
-    return _said(kept=[])
+    real = Origins.of
+    return patch.object(Origins, "of", lambda self, made: replace(real(self, made), kept=[]))
