@@ -86,7 +86,7 @@ class Policy(NamedTuple):
 
     filling: Weights = FILLING
     turning_over: Weights = TURNING_OVER
-    scarce: float = 10.0
+    scarce: float = 15.0
     whole_reserve: float = 0.03
     whole_reserve_of_asked: float = 0.35
     whole_reserve_cost: float = 500.0
