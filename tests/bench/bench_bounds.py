@@ -3,8 +3,8 @@
     python -m tests.bench.bench_bounds [--cases 1000] [--from 0] [--nodes 1213 50000]
 
 Prints what is wrong with which seed; of the batches of which not all were placed the gaps, how often the bound is what
-can be reached, and the time of the child. Then how long a round writes the question, and the child's time with it. Times
-are CPU time of the process.
+can be reached, and the time of the child. Then how long a round writes the question, and the child's time with it.
+Times are CPU time of the process.
 """
 
 from __future__ import annotations
