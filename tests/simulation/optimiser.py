@@ -9,8 +9,10 @@ from __future__ import annotations
 import random
 from typing import Final, Protocol
 
+import msgspec
 import numpy as np
 
+from berth.placement_solver.core.bounds import program as bounds
 from berth.placement_solver.core.bounds.problem import Bound, BoundProblem
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.core.joint.problem import JointProblem
@@ -24,6 +26,7 @@ from berth.runtime import Context
 
 NOTHING: Final = 0.2
 NONSENSE: Final = 0.1
+TRUE: Final = 0.5
 TAKES_S: Final = (0.02, 0.3, 2.0)
 
 
@@ -99,8 +102,16 @@ def _prices(problem: PriceProblem, rng: random.Random, *, is_nonsense: bool) -> 
 
 
 def _bound(problem: BoundProblem, rng: random.Random, *, is_nonsense: bool) -> Bound:
-    """How many of a batch any plan places: more than the plan, or as many; or what cannot be."""
+    """How many of a batch any plan places: what the child would say, or as many as the plan or more; or what cannot be.
+
+    The plan that was made is one of those that the child's program knows, whatever the world is like.
+    """
     placed = list(problem.placed)
+    if not is_nonsense and rng.random() < TRUE:
+        found = bounds.solve(msgspec.structs.replace(problem, time_limit_s=60.0))
+        if found is None or any(count < has for count, has in zip(found.counts, placed, strict=False)):
+            raise AssertionError(f"a plan with {placed} is beyond the bound {found}")
+        return found
     if is_nonsense:
         return Bound(
             [rng.randrange(-2, 200) for _ in range(rng.randrange(len(placed) + 3))], rng.choice(("linear", "?"))

@@ -220,6 +220,24 @@ async def test_where_all_are_placed_nobody_is_asked(solving: type[Any]) -> None:
     assert bench.rounds.bounding.words == "2 of 2 placed, no plan places more"
 
 
+async def test_who_asks_for_what_nobody_does_needs_no_bound(solving: type[Any]) -> None:
+    run = solving()
+    run.node("n", cpu=2000)
+    run.pods(pod(f"p{at}").requests({"nvidia.com/mig-1g.5gb": 1}) for at in range(2))
+    optimiser = Told(None)
+    bench = bench_of(run, optimiser)
+    await once(bench)
+    (bound,) = told(bench)
+    assert (bound.status, bound.method, bound.pods, bound.bound) == ("optimal", "counted", 2, 0)
+    assert optimiser.asked == []
+
+
+def test_without_a_node_nothing_is_placed(solving: type[Any]) -> None:
+    run = solving()
+    run.pods(pod(f"p{at}").requests(cpu=1000).share(50) for at in range(2))
+    assert most(run) == [0]
+
+
 async def test_what_the_child_says_is_told(solving: type[Any]) -> None:
     run = solving()
     full(run)

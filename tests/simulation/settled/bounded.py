@@ -18,6 +18,7 @@ SUBJECT: Final = event_subject("placement", "bounded", "")[: -len("=")]
 UNKNOWN: Final = frozenset(
     ("late", "failed", "not ready", "busy", "resting", "too large", "error", "below", "excessive", "malformed")
 )
+METHODS: Final = frozenset(("counted", "linear", "integer"))
 SLACK: Final = 1e-9
 
 
@@ -45,7 +46,7 @@ def _wrong(bound: BatchBound) -> list[str]:
         right = bound.problem in UNKNOWN and bound.gap == -1.0 and not bound.bound
         return [] if right else [f"unknown, for {bound.problem!r}, with {bound.bound}"]
     found = []
-    if bound.status not in ("optimal", "bounded") or bound.problem or bound.method not in ("linear", "integer"):
+    if bound.status not in ("optimal", "bounded") or bound.problem or bound.method not in METHODS:
         found.append(f"{bound.status} by {bound.method!r}, {bound.problem!r}")
     if (bound.status == "optimal") != (bound.bound == bound.objective) or bound.bound < bound.objective:
         found.append(f"{bound.status}: {bound.objective} of at most {bound.bound}")

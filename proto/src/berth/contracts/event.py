@@ -12,12 +12,14 @@ class BatchBound(Part, frozen=True, kw_only=True):
     `status` is `optimal` (no plan is worth more), `bounded` (none is worth more than the bound) or `unknown`, for the
     reason in `problem`: `late`, `failed` or `not ready` (the optimiser's process), `busy`, `resting` or `off` (it was
     not asked), `too large`, `error`; `below`, `excessive` or `malformed` (its answer cannot be true). `method` is
-    `counted` where all were placed, `linear` or `integer` by the program that was solved. Of `pods` in the batch,
-    Reservations included, `placed` are placed. Plans are compared by how many pods of each priority they place, the
-    highest first: `priority` is the highest at which another plan may place more, 0 where none does. `objective` pods
-    of that priority and of higher ones are placed, of all where none does, and no plan that places as many of each
-    higher one places more than `bound`. `gap` is (bound - objective) / bound, -1 where it is unknown. `took_ms` is the
-    time from the question to the answer. A plan for which others leave, or that waits for room, is none of these.
+    `counted` where all were placed that any plan may place, `linear` or `integer` by the program that was solved.
+
+    Of `pods` in the batch, Reservations included, `placed` are placed. Plans are compared by how many pods of each
+    priority they place, the highest first: `priority` is the highest at which another plan may place more, 0 where none
+    does. `objective` pods of that priority and of higher ones are placed, of all where none does, and no plan that
+    places as many of each higher one places more than `bound`. `gap` is (bound - objective) / bound, -1 where it is
+    unknown. `took_ms` is the time from the question to the answer. A plan for which others leave, or that waits for
+    room, is none of these.
     """
 
     status: str

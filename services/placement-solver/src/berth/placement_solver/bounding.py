@@ -87,7 +87,7 @@ class Bounding:
         placed = len(solution.placements)
         pods = placed + len(solution.refusals)
         if not solution.refusals:
-            return counted(pods)
+            return counted(pods, placed)
         why = self._why_not()
         if why:
             return unknown(pods, placed, why)
@@ -96,7 +96,10 @@ class Bounding:
         except Exception as error:
             told(error, "bounds")
             return unknown(pods, placed, "error")
-        return draft if draft is not None else unknown(pods, placed, "too large")
+        if draft is None:
+            return unknown(pods, placed, "too large")
+        # Of those that are left no plan places any, by what themselves say.
+        return counted(pods, placed) if sum(draft.problem.counts) == placed else draft
 
     def decided(self, plan: str, draft: Draft | BatchBound) -> None:
         """The batch was decided by this plan: ask, or tell what is known."""
@@ -148,5 +151,5 @@ class Bounding:
         if bound.problem not in (BUSY, RESTING):
             self.last = bound
             metrics.BOUND_GAP.set(bound.gap)
-        if bound.method != "counted" and bound.problem != OFF:
+        if bound.placed < bound.pods and bound.problem != OFF:
             self._events.bounded(plan, bound)

@@ -297,6 +297,7 @@ async def _answer(
             "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
             "waiting": len(cluster.queue),
             "nodes": int(np.count_nonzero(cluster.nodes.alive)),
+            "judged_batch": rounds.bounding.words,
             "epoch": cluster.book.ledger.epoch.epoch,
             "solvers": len(cluster.solvers),
             "classes": sum(1 for _ in cluster.classes),
@@ -306,7 +307,6 @@ async def _answer(
             "configurations_refused": cluster.configuration.broken,
             "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
-            "judged_batch": rounds.bounding.words,
             "judged_batch_gap": rounds.bounding.gap,
             "batches": rounds.bounding.tally,
             "prices": cluster.prices.source,

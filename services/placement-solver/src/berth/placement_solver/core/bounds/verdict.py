@@ -14,9 +14,11 @@ UNKNOWN: Final = "unknown"
 METHODS: Final = frozenset({"linear", "integer"})
 
 
-def counted(pods: int) -> BatchBound:
-    """All of a batch was placed: no plan places more."""
-    return BatchBound(status=OPTIMAL, method="counted", pods=pods, placed=pods, objective=pods, bound=pods, gap=0.0)
+def counted(pods: int, placed: int) -> BatchBound:
+    """All of a batch was placed that some plan may place."""
+    return BatchBound(
+        status=OPTIMAL, method="counted", pods=pods, placed=placed, objective=placed, bound=placed, gap=0.0
+    )
 
 
 def unknown(pods: int, placed: int, why: str, took_ms: float = 0.0) -> BatchBound:
