@@ -13,8 +13,9 @@ KEY = subjects.named_key("offer", "n1")
 LAW = "I40"
 
 
-def offer(story: Story, amount: int, origin: int = 10_000) -> None:
-    said = NodeOffer(node="n1", origin={BATCH_CPU: origin}, offers={BATCH_CPU: Offer(amount=amount)})
+def offer(story: Story, amount: int, origin: int = 10_000, taken: int = 0) -> None:
+    offers, charged = {BATCH_CPU: Offer(amount=amount)}, {BATCH_CPU: taken}
+    said = NodeOffer(node="n1", origin={BATCH_CPU: origin}, offers=offers, taken=charged)
     story.observer.slo(KEY, encode(said), False)
 
 
@@ -63,6 +64,17 @@ def test_a_node_that_comes_to_lend_less_leaves_both_as_they_are() -> None:
     assert story.broken == []
     assert excused(story) == {"lent less": 2}
     has(story, 5_500)
+    assert story.broken == [LAW]
+
+
+def test_what_it_is_charged_with_may_be_granted_after_the_node_has_come_to_lend_less() -> None:
+    story = Story()
+    offer(story, 2_000, taken=8_000)
+    offer(story, 0, origin=7_000, taken=8_000)
+    has(story, 8_000)
+    assert story.broken == []
+    assert excused(story) == {"lent less": 1}
+    has(story, 8_001)
     assert story.broken == [LAW]
 
 

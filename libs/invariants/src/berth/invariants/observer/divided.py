@@ -2,7 +2,8 @@
 than the node lends (I40).
 
 Whoever grows has to find room. A node that comes to lend less may leave both with more than there is, until the other
-framework has shrunk; a framework's agent that registers has what its configuration says until it is given its part.
+framework has shrunk; and what that is charged with it may still be granted, for the request is on its way. A
+framework's agent that registers has what its configuration says until it is given its part.
 """
 
 from __future__ import annotations
@@ -53,9 +54,12 @@ class Divided:
         before = self._has.get(node, {})
         self._has[node] = dict(amounts)
         for resource in self._beyond(node):
-            grew = amounts.get(resource, 0) > before.get(resource, 0)
+            has = amounts.get(resource, 0)
+            grew = has > before.get(resource, 0)
             excuse = Excuse.REGISTERED if registers and grew else Excuse.LENT_LESS
-            self._judge(node, resource, "the other framework" if grew and not registers else "", excuse)
+            is_charged = has <= self._offers[node].taken.get(resource, 0)
+            is_theft = grew and not registers and not is_charged
+            self._judge(node, resource, "the other framework" if is_theft else "", excuse)
 
     def over(self) -> Iterator[str]:
         """Where both together have more than there is: once nothing goes wrong any more that is nowhere."""
