@@ -21,6 +21,7 @@ from berth.cli.tuning.from_records import alone, from_records
 from berth.cli.tuning.from_trace import from_trace
 from berth.cli.tuning.measuring import Gain, Measuring, gain_of
 from berth.cli.tuning.playing import Player, figures_of_churn
+from berth.cli.tuning.report import Report, as_json, lines
 from berth.cli.tuning.settings import (
     BOTH,
     FILLING,
@@ -342,3 +343,40 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["tune"]) == EXIT_USAGE
     assert "--from" in capsys.readouterr().err
     assert main(["tune", "--trace", str(tmp_path), "--config", str(tmp_path / "none")]) == EXIT_USAGE
+
+
+def test_the_report_has_both_tables_and_the_entry_for_the_configuration() -> None:
+    names_of = ["fill.100", "churn.0.95.whole"]
+    part = Compared(
+        dict.fromkeys(names_of, (90.0, 0.5)),
+        dict.fromkeys(names_of, (91.25, 0.25)),
+        {name: Gain(1.25, 0.1) for name in [*names_of, "fill", "churn"]},
+    )
+    found: Settings = {"filling.gpusLeft": -3.5, "turningOver.coresShort": [1.0, 2.0, 3.0, 4.5], "wholeReserve": 0.05}
+    turn = searching.Turn(0, "filling", 8, found, {"fill": 1.25}, is_kept=True)
+    report = Report(
+        scheduler=OURS,
+        arrivals={"seen": 700, "unseen": 300},
+        nodes={"all": 50, "search": 20, "judged": 50},
+        about=["something was drawn"],
+        repeat="--seed 1 --turns 1",
+        orders={"seen": 6, "unseen": 8},
+        turns=[turn],
+        played=30,
+        took_s=12.0,
+        settings=found,
+        seen=part,
+        unseen=part,
+        verdict=judged(part),
+    )
+    text = "\n".join(lines(report))
+    assert "departures, load 0.95: asked whole nodes placed  90.00 ± 0.50  91.25 ± 0.25  +1.25" in text
+    assert "filling, 100 % arrived" in text
+    assert "filling.gpusLeft -3.5, turningOver.coresShort 1/2/3/4.5, wholeReserve 0.05" in text
+    assert "accepted: better on arrivals that the search has not seen: fill +1.25 (within 0.20)" in text
+    entry = yaml.safe_load(text.partition("configuration of the profile:\n")[2])
+    document = {**HEAD, "profiles": [{"schedulerName": OURS, "pluginConfig": entry}]}
+    assert changed(current(json.dumps(document), OURS), current(None, OURS)) == found
+    said = as_json(report)
+    assert (said["accepted"], said["settings"]) == (True, entry)
+    assert said["unseen"]["scores"]["fill"] == {"mean": 1.25, "error": 0.1}
