@@ -13,6 +13,7 @@ from tests.e2e.objects import NODES, TOPOLOGIES
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
+from berth.cli.commands.node import ask_node
 from berth.contracts import buckets
 from berth.contracts.codec import encode
 from berth.contracts.names import ANNOTATION_NUMA_SPEC, ANNOTATION_ORIGIN_ALLOCATABLE, BATCH_CPU, BATCH_MEMORY
@@ -110,6 +111,12 @@ async def test_numa_nodes_show_what_they_lend(whole: Whole, corner: Corner) -> N
             await until(lambda: _is_offered(whole), "an offer")
         await lends(whole, node, "5k")
         await until_shown("2500", "2500")
+
+        async def counted() -> bool:
+            answer = await ask_node(whole.bus, node)
+            return answer is not None and [zone.amounts.get(BATCH_CPU) for zone in answer.zones] == [2500, 2500]
+
+        await until(counted, "the solver to count by what its topology shows")
         spec = {ANNOTATION_NUMA_SPEC: json.dumps({"numaTopologyPolicy": "SingleNUMANode"})}
         for name, milli in (("one", 2000), ("two", 2000), ("three", 1000)):
             await corner.pod(name, {BATCH_CPU: str(milli), BATCH_MEMORY: "1Mi"}, labels=BE, annotations=spec)
