@@ -17,7 +17,8 @@ SENTENCES = {
     "A pod takes its own nominated capacity first, then what nobody is nominated to",
     "E3": "Before the first mark the beneficiary is patched, guarded, with its nomination. A nomination that STATE "
     "alone shows holds capacity all the same, until its pod is bound, gone or decided, has let the plan go, "
-    "or could not have it",
+    "or could not have it: its solver finds that out, and has the note taken back with the refusal, since for "
+    "everybody else it holds until then",
     "E4": "Each victim is patched with the mark, guarded by uid and version. When all are marked the writer looks: "
     "at its Lease, at the epoch and the nomination at the leader, at the beneficiary at the API server, "
     "whether the capacity is still fit. It asks the API server, without effect, whether all deletions would be "
@@ -30,7 +31,8 @@ SENTENCES = {
     "E7": "A victim that is still there when its grace period and the patience are over, whoever began its "
     "deletion, that is protected, whose mark or deletion is refused, or whose budget refuses for as long, ends the "
     "nomination; and so it ends when nobody is in its way any more and it is not placed for as long (a quota that "
-    "sank, a pod that may not be beside it): by a patch of the beneficiary that raises `attempt`, takes the note back, "
+    "sank, a pod that may not be beside it), whether LEDGER holds it or STATE alone shows it: by a patch of the "
+    "beneficiary that raises `attempt`, takes the note back, "
     "lists the plan in `let-go`, and in `refused` whose mark or deletion was refused. Those are no victims for it for "
     "a while. A Reservation as beneficiary of pods is patched twice, its note first, and planned anew only on a view "
     "of pods complete through that moment",
