@@ -1,10 +1,10 @@
 """The solver's core alone on the openb trace: decisions a CPU-second, time of one decision, and a digest of them all.
 
 The trace's pods are solved in batches against the trace's nodes, each as often as `--times` says (41: 50,000 of them),
-without a bus; pods as often, shuffled, up to `--load` times the GPUs that there are (in the order of the list, and once
-each, where it is 0). Every decision stays charged. Apart from each other are decisions, refusals, and the first sight
-of a class, for which all nodes are looked at; rates are by how many of the GPUs had been asked for. The digest says
-whether two states of the code decide alike.
+without a bus, garbage collected as in the service; pods as often, shuffled, up to `--load` times the GPUs that there
+are (in the order of the list, and once each, where it is 0). Every decision stays charged. Apart from each other are
+decisions, refusals, and the first sight of a class, for which all nodes are looked at; rates are by how many of the
+GPUs had been asked for. The digest says whether two states of the code decide alike.
 
     python tests/bench/bench_openb.py [FOLDER] [--trace default] [--batch 80] [--times 1,41] [--load 1.3] [--rounds 3]
 """
@@ -12,7 +12,6 @@ whether two states of the code decide alike.
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
 import statistics
 import time
@@ -27,6 +26,7 @@ from told import tell
 
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
+from berth.runtime.process import collections_put_off, freeze_garbage_collection, tune_garbage_collection
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes
 
 BANDS: Final = ((0, 20), (20, 60), (60, 90), (90, 130))
@@ -76,7 +76,8 @@ def run(nodes: Sequence[TraceNode], pods: Sequence[TracePod], batch: int) -> Run
     verifying, asked, whole = 0.0, 0, gpus_milli(nodes)
     known: set[int] = set()
     took: list[Took] = []
-    gc.collect()
+    tune_garbage_collection()
+    freeze_garbage_collection()
     for start in range(0, len(pods), batch):
         some = pods[start : start + batch]
         asked += sum(map(gpu_milli, some))
@@ -85,18 +86,19 @@ def run(nodes: Sequence[TraceNode], pods: Sequence[TracePod], batch: int) -> Run
             units, _ = driven.cluster.batch(batch)
             trial = Trial(driven.cluster.capacity)
             claims = []
-            for unit in units:
-                cls = id(unit.candidates[0].cls)
-                began = time.process_time()
-                solution = driven.cluster.solver.solve([unit], trial, "plan")
-                seconds = time.process_time() - began
-                kind = PLACED if solution.placements else REFUSED
-                took.append(Took(kind if cls in known else FIRST, seconds, 100 * asked / whole))
-                known.add(cls)
-                for each in solution.placements:
-                    claims.append(each.claim)
-                    minors = [grant.minor for grant in each.claim.grants]
-                    found.update(f"{each.candidate.name[1]} {each.claim.node} {minors}\n".encode())
+            with collections_put_off():
+                for unit in units:
+                    cls = id(unit.candidates[0].cls)
+                    began = time.process_time()
+                    solution = driven.cluster.solver.solve([unit], trial, "plan")
+                    seconds = time.process_time() - began
+                    kind = PLACED if solution.placements else REFUSED
+                    took.append(Took(kind if cls in known else FIRST, seconds, 100 * asked / whole))
+                    known.add(cls)
+                    for each in solution.placements:
+                        claims.append(each.claim)
+                        minors = [grant.minor for grant in each.claim.grants]
+                        found.update(f"{each.candidate.name[1]} {each.claim.node} {minors}\n".encode())
             began = time.process_time()
             verifier.check(claims)
             verifying += time.process_time() - began
