@@ -21,6 +21,7 @@ from tests.e2e.waiting import until
 from tests.e2e.whole import Whole, run_whole
 from tests.yarn.hadoop import LEAST_MB, PAIR, Hadoop, MissingError, Rest
 
+from berth.bus.jetstream import newest
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.names import (
@@ -111,7 +112,7 @@ class Node:
 
     async def offer(self) -> NodeOffer | None:
         """The newest one that the bus has stored."""
-        stored = await self._whole.bus.newest(buckets.SLO, named_key("offer", self.name))
+        stored = await newest(self._whole.bus._link, buckets.SLO, named_key("offer", self.name))
         return decode(stored.value, NodeOffer) if stored is not None and stored.value else None
 
     async def manager(self) -> dict[str, Any] | None:
