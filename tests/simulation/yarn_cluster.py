@@ -217,7 +217,9 @@ class SimYarn:
         yield from self._harness.observer.divided.over()
         for key, node in self._harness.kube.store.state.of(NODES).items.items():
             name = key.rpartition("/")[2]
-            noted, manager = _noted(node.data), self.managers[name]
+            noted, manager = _noted(node.data), self.managers.get(name)
+            if manager is None:
+                continue  # a node that came last is none of YARN's
             if noted is None:
                 yield f"node {name}: {ANNOTATION_THIRD_PARTY_ALLOCATIONS} cannot be read"
             elif noted.charged != manager.share:
