@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.libs.bus.stored import STATE, last_sequence, read
 
-from berth.bus import Bus
+from berth.bus import Bus, jetstream
 from berth.testing.views import View, eventually
 
 
@@ -68,6 +68,38 @@ async def test_what_was_shown_while_a_write_was_under_way_is_shown_once_more_whe
     await publish(asked[0][0], asked[0][1], **asked[0][2])
     await owned.drain()
     assert told == [b"foreign"]
+
+
+async def test_what_is_shown_while_a_doubtful_write_is_asked_about_is_not_taken_for_older_than_the_answer(
+    bus: Bus, monkeypatch
+) -> None:
+    view = View()
+    owned = bus.owned(STATE, sink=view, on_conflict=lambda key: told.append(view.values[key]))
+    told: list[bytes] = []
+    owned.put("a", b"1")
+    await owned.drain()
+    subscription, unread = owned._follower._subscription, []  # type: ignore[union-attr]
+    receive = subscription.taker  # type: ignore[union-attr]
+    subscription.replace(unread.append)  # type: ignore[union-attr]
+    await bus._link.request(f"$KV.{STATE}.a", b"first", timeout_s=5)
+    newest, answers = jetstream.newest, []
+
+    async def late(*asked: Any) -> Any:
+        answer = await newest(*asked)
+        answers.append(answer.value)
+        await bus._link.request(f"$KV.{STATE}.a", b"second", timeout_s=5)
+        await eventually(lambda: len(unread) >= 2)
+        for msg in unread:
+            receive(msg)
+        await eventually(lambda: view.values["a"] == b"second")
+        return answer
+
+    monkeypatch.setattr(jetstream, "newest", late)
+    owned.put("a", b"mine")
+    await owned.drain()
+    assert answers == [b"first"]
+    assert view.values["a"] == b"second"
+    assert told == [b"second"]
 
 
 async def test_an_entry_by_somebody_else_takes_back_a_waiting_write(bus: Bus) -> None:

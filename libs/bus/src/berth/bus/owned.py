@@ -248,17 +248,21 @@ class OwnedBucket(OwnedBook):
         flight, state.flight = state.flight, None
         if flight is None:
             return False
-        sequence, mark = (0, GONE) if stored is None else (stored.sequence, mark_of(stored))
-        state.sequence, state.mark = sequence, mark
+        sequence, mark, entry = 0, GONE, None
         if stored is not None:
-            self._follower.witness(stored.sequence, self._prefix + key, stored.value, time_ns=stored.time_ns)
+            sequence, mark, time_s = stored.sequence, mark_of(stored), stored.time_ns / NANO
+            entry = Entry(key, stored.value, stored.deleted, sequence, 0, False, None, time_s)
+            self._follower.witness(sequence, self._prefix + key, stored.value, time_ns=stored.time_ns)
+        if state.passed is not None and state.passed.sequence > sequence:
+            # It was shown while the answer was on its way, which is of before.
+            sequence, mark, entry = state.sequence, state.mark, state.passed
+        state.sequence, state.mark = sequence, mark
         if mark == flight.change.mark:
             state.passed = None
             self._settle(key, state, "stored")
             return False
-        if stored is not None and sequence != flight.expected and mark != state.late:
-            time_s = stored.time_ns / NANO
-            self._lose(key, state, Entry(key, stored.value, stored.deleted, sequence, 0, False, None, time_s))
+        if entry is not None and sequence != flight.expected and mark != state.late:
+            self._lose(key, state, entry)
             return False
         # It did not arrive (yet), an earlier one arrived late, or the marker that it expected has expired meanwhile.
         self._retry(key, state, flight.change)
