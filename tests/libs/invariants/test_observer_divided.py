@@ -86,6 +86,19 @@ def test_who_registers_has_what_its_configuration_says() -> None:
     assert excused(story) == {"registered": 1}
 
 
+def test_kubernetes_may_grow_while_one_that_has_registered_is_not_charged() -> None:
+    story = Story()
+    offer(story, 8_000)
+    has(story, 1_000, registers=True)
+    offer(story, 10_000)
+    assert story.broken == []
+    assert excused(story) == {"registered": 1}
+    offer(story, 9_000, taken=1_000)
+    has(story, 1_000)
+    offer(story, 10_000, taken=1_000)
+    assert story.broken == [LAW]
+
+
 def test_where_nobody_offers_nothing_is_judged() -> None:
     story = Story()
     has(story, 1_000)

@@ -3,7 +3,8 @@ than the node lends (I40).
 
 Whoever grows has to find room. A node that comes to lend less may leave both with more than there is, until the other
 framework has shrunk; and what that is charged with it may still be granted, for the request is on its way. A
-framework's agent that registers has what its configuration says until it is given its part.
+framework's agent that registers has what its configuration says until it is given its part; nobody is charged with
+that, so Kubernetes may grow meanwhile by what is not.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Divided:
         self._verdicts = verdicts
         self._offers: dict[str, NodeOffer] = {}
         self._has: dict[str, Mapping[str, int]] = {}
+        self._registered: dict[str, Mapping[str, int]] = {}
+        """What a framework's agent has of a node only because it has registered."""
 
     def see(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that SLO has stored."""
@@ -46,13 +49,21 @@ class Divided:
             return
         self._offers[name] = offer
         for resource in self._beyond(name):
-            grew = before is None or _offered(offer, resource) > _offered(before, resource)
-            self._judge(name, resource, "Kubernetes" if grew else "", Excuse.LENT_LESS)
+            offered = _offered(offer, resource)
+            grew = before is None or offered > _offered(before, resource)
+            has_room = offered + offer.taken.get(resource, 0) <= offer.origin.get(resource, 0)
+            is_excused = has_room and name in self._registered
+            excuse = Excuse.REGISTERED if is_excused else Excuse.LENT_LESS
+            self._judge(name, resource, "Kubernetes" if grew and not is_excused else "", excuse)
 
     def has(self, node: str, amounts: Mapping[str, int], *, registers: bool) -> None:
         """The other framework has so much of a node now, handed out or not."""
         before = self._has.get(node, {})
         self._has[node] = dict(amounts)
+        if registers:
+            self._registered[node] = dict(amounts)
+        elif self._registered.get(node) != amounts:
+            self._registered.pop(node, None)
         for resource in self._beyond(node):
             has = amounts.get(resource, 0)
             grew = has > before.get(resource, 0)
