@@ -29,6 +29,7 @@ from berth.bus.settings import BusSettings
 log = FieldLogger(__name__)
 
 READ_PAUSE_MAX_S = 0.1
+"""The longest rest between two reads, unless the pause for a single message is longer."""
 
 _ILLEGAL_HEADER = re.compile(r"[\r\n]")
 _NO_HEADERS: Mapping[str, str] = {}
