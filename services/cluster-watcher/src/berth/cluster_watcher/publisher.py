@@ -129,8 +129,9 @@ class Publisher:
             await self._one_batch(owned)
             # What comes next gathers meanwhile: a burst costs every follower one turn instead of one per object. On a
             # machine that is busy a batch takes long, and then fewer and larger ones are what helps it.
-            took_s = self._clock.monotonic() - began
-            await self._clock.sleep(gather_s(took_s, self._outbox.taken - before, self._crowding.share()))
+            took_s, crowded = self._clock.monotonic() - began, self._crowding.share()
+            metrics.CROWDED.set(crowded)
+            await self._clock.sleep(gather_s(took_s, self._outbox.taken - before, crowded))
 
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""
