@@ -103,12 +103,22 @@ async def test_a_subject_that_is_no_text_arrives_all_the_same(head: bytes, cut: 
 async def test_a_reader_that_pauses_does_not_while_there_is_more(size: int, rests: int) -> None:
     client, seen = Recording(), []
 
-    async def rest() -> None:
-        seen.append(size)
+    async def rest(messages: int) -> None:
+        seen.append(messages)
 
     client.read_pause_s, client.rest = 0.01, rest  # type: ignore[method-assign]
     await client._ps.parse((b"+OK\r\n" * (size // 5 + 1))[:size])
     assert len(seen) == rests
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "messages", "rest_s"),
+    [(0.01, 0, 0.01), (0.01, 1, 0.01), (0.01, 4, 0.04), (0.01, 50, 0.1), (0.25, 1, 0.25), (0.25, 9, 0.25)],
+)
+def test_a_reader_that_pauses_does_so_the_longer_the_more_it_has_read(
+    pause_s: float, messages: int, rest_s: float
+) -> None:
+    assert DirectClient(read_pause_s=pause_s).read_rest_s(messages) == pytest.approx(rest_s)
 
 
 def test_a_line_break_cannot_be_smuggled_into_headers() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from berth.bus import Bus, jetstream
 from berth.bus import headers as h
-from berth.bus.publisher import Publisher
+from berth.bus.publisher import Publisher, batch_pause_s
 from berth.testing.nats_server import NatsServer
 from berth.testing.simulation.nats.loopback import LoopbackServer
 from berth.testing.views import eventually
@@ -98,6 +98,11 @@ async def test_a_full_queue_holds_publish_back_and_drops_offers(bus: Bus, nats_s
     await asyncio.wait_for(events.drain(), 20)
     assert await stored(bus) == 6
     await events.close()
+
+
+@pytest.mark.parametrize(("took_s", "pause_s"), [(0.0, 0.1), (0.004, 0.1), (0.01, 0.25), (0.02, 0.5), (3.0, 0.5)])
+def test_batches_are_fewer_where_each_takes_long(took_s: float, pause_s: float) -> None:
+    assert batch_pause_s(took_s) == pytest.approx(pause_s)
 
 
 async def test_a_closed_publisher_leaves_no_subscription(bus: Bus) -> None:

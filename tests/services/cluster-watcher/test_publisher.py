@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Awaitable, Callable
 from unittest.mock import MagicMock
 
@@ -20,6 +21,7 @@ from berth.cluster_watcher.publisher import Publisher, gather_s
 from berth.cluster_watcher.source import Source
 from berth.contracts.codec import decode, encode
 from berth.contracts.state import Synced
+from berth.runtime.crowding import Crowding, Turns
 from berth.testing.virtual_loop import LoopClock, VirtualLoop
 
 SYNCED_PODS = "synced.pods"
@@ -32,6 +34,7 @@ class Owned:
         self.written: list[tuple[str, bytes]] = []
         self.deleted: list[str] = []
         self.in_flight: set[str] = set()
+        self.drains = 0
 
     def put(self, key: str, value: bytes, *, traceparent: str | None = None) -> bool:
         self._send(key)
@@ -45,6 +48,7 @@ class Owned:
 
     async def drain(self) -> None:
         await asyncio.sleep(0)
+        self.drains += 1
         self.in_flight.clear()
 
     def _send(self, key: str) -> None:
@@ -55,12 +59,18 @@ class Owned:
 class Bench:
     """A publisher of pods at work, and what STATE showed it before that."""
 
-    def __init__(self, *shown: tuple[str, bytes]) -> None:
+    def __init__(self, *shown: tuple[str, bytes], crowding: Crowding | None = None) -> None:
         clock = LoopClock()
         self.source = Source(next(scope for scope in scopes([]) if scope.name == "pods"))
         self.published, self.outbox, self.owned = PublishedView(), Outbox(clock), Owned()
         self.publisher = Publisher(
-            [self.source], self.outbox, self.published, clock=clock, log=MagicMock(), halt=lambda: None
+            [self.source],
+            self.outbox,
+            self.published,
+            clock=clock,
+            crowding=crowding or Crowding(),
+            log=MagicMock(),
+            halt=lambda: None,
         )
         for key, value in shown:
             self.see(key, value)
@@ -255,13 +265,36 @@ async def test_a_marker_that_somebody_else_has_just_written_is_not_written_over(
 
 
 @pytest.mark.parametrize(
-    ("took_s", "steps", "pause_s"),
+    ("took_s", "steps", "crowded", "pause_s"),
     [
-        pytest.param(0.01, 1, 0.002, id="alone"),
-        pytest.param(0.001, 512, 0.005, id="many, quickly written"),
-        pytest.param(0.03, 512, 0.06, id="many on a busy machine"),
-        pytest.param(3.0, 512, 0.2, id="never longer than that"),
+        pytest.param(0.01, 1, 0.0, 0.002, id="alone"),
+        pytest.param(0.001, 512, 0.0, 0.005, id="many, quickly written"),
+        pytest.param(0.03, 512, 0.0, 0.06, id="many on a busy bus"),
+        pytest.param(3.0, 512, 0.0, 0.2, id="never longer than that"),
+        pytest.param(0.01, 1, 0.7, 0.007, id="alone on a machine with no core free"),
+        pytest.param(0.004, 10, 0.7, 0.049, id="many there"),
+        pytest.param(0.004, 10, 0.1, 0.008, id="a core is nearly always free"),
+        pytest.param(0.04, 512, 1.0, 0.08, id="the longer of both"),
     ],
 )
-def test_what_comes_alone_holds_up_nobody(took_s: float, steps: int, pause_s: float) -> None:
-    assert gather_s(took_s, steps) == pytest.approx(pause_s)
+def test_what_comes_alone_holds_up_nobody(took_s: float, steps: int, crowded: float, pause_s: float) -> None:
+    assert gather_s(took_s, steps, crowded) == pytest.approx(pause_s)
+
+
+@on_virtual_time
+async def test_a_publisher_that_waits_for_cores_gathers_more() -> None:
+    """A pod comes every 5 ms."""
+
+    async def batches(crowding: Crowding) -> int:
+        bench = Bench(crowding=crowding)
+        for version in range(1, 101):
+            bench.outbox.add(Put(bench.source, f"pod.ns.p{version}", version, pod(version)))
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.3)
+        bench.task.cancel()
+        assert len(bench.owned.written) == 100
+        return bench.owned.drains
+
+    times = itertools.count(1)
+    crowded = Crowding(lambda: Turns(ran_s=next(times), waited_s=2.0 * next(times)))
+    assert await batches(crowded) < await batches(Crowding()) / 3

@@ -73,6 +73,29 @@ def test_they_go_out_in_order_at_their_pace() -> None:
     assert fate("sent") == before + 3
 
 
+@pytest.mark.parametrize(("took_s", "wait_s"), [(0.0, 0.02), (0.001, 0.021), (0.005, 0.105), (0.5, 1.5)])
+def test_they_give_way_where_the_api_server_takes_long(took_s: float, wait_s: float) -> None:
+    """50 a second is the most; no more than a twentieth of the time is theirs, yet one is sent every second or so."""
+
+    class Slow(Api):
+        async def create(self, resource: Any, namespace: str, body: Any) -> Answer:
+            answer = await super().create(resource, namespace, body)
+            await asyncio.sleep(took_s)
+            return answer
+
+    api = Slow()
+
+    async def scene() -> None:
+        outbox = outbox_of(api, per_second=50.0)
+        for name in ("a", "b"):
+            outbox.put(note(name))
+        await work(outbox, 3.0)
+
+    play(scene())
+    (first_s, _, _), (second_s, _, _) = api.sent
+    assert second_s - first_s == pytest.approx(wait_s)
+
+
 def test_they_wait_while_many_binds_are_open() -> None:
     api = Api()
 

@@ -19,8 +19,8 @@ WINDOW_S = 0.006
     ("took_s", "pods", "pause_s"),
     [
         pytest.param(0.01, 0, 0.0, id="a round of nobody"),
-        pytest.param(0.01, 1, 0.005, id="a pod by itself holds up nobody for long"),
-        pytest.param(0.5, 1, 0.005, id="however long it took"),
+        pytest.param(0.01, 1, 0.002, id="a pod by itself holds up nobody for long"),
+        pytest.param(0.5, 1, 0.002, id="however long it took"),
         pytest.param(0.01, 50, 0.04, id="many: the usual time"),
         pytest.param(0.03, 50, 0.06, id="many on a busy machine: what a round takes counts"),
         pytest.param(9.0, 400, GAP_MAX_S, id="never longer than that"),

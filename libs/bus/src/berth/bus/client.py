@@ -28,6 +28,9 @@ from berth.bus.settings import BusSettings
 
 log = FieldLogger(__name__)
 
+READ_PAUSE_MAX_S = 0.1
+"""The longest rest between two reads, unless the pause for a single message is longer."""
+
 _ILLEGAL_HEADER = re.compile(r"[\r\n]")
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -160,13 +163,18 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         self.takers.pop(subscription._id, None)
         await subscription.unsubscribe()
 
-    async def rest(self) -> None:
-        """Leave the socket alone for the pause between two reads; what comes waits in the kernel."""
+    def read_rest_s(self, messages: int) -> float:
+        """The pause after a read of so many messages: who reads one is soon there for the next, and a stream of them
+        wakes up its reader less often the thicker it is."""
+        return min(self.read_pause_s * max(messages, 1), max(self.read_pause_s, READ_PAUSE_MAX_S))
+
+    async def rest(self, messages: int) -> None:
+        """Leave the socket alone for the pause after a read of so many messages; what comes waits in the kernel."""
         writer = getattr(self._transport, "_io_writer", None)
         if writer is None or not self.is_connected or writer.transport.is_closing():
             return
         writer.transport.pause_reading()
-        await asyncio.sleep(self.read_pause_s)
+        await asyncio.sleep(self.read_rest_s(messages))
         if not writer.transport.is_closing():
             writer.transport.resume_reading()
 
@@ -263,10 +271,11 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
 
     async def parse(self, data: bytes = b"") -> None:
         """See `Parser.parse`."""
+        before = self._client.stats["in_msgs"]
         await self._parse(data)
         # A full read has more behind it: who reads a bucket from its start, or has fallen behind, does not rest.
         if self._client.read_pause_s and len(data) < DEFAULT_BUFFER_SIZE:
-            await self._client.rest()
+            await self._client.rest(self._client.stats["in_msgs"] - before)
 
     async def _parse(self, data: bytes) -> None:
         if self.state == AWAITING_CONTROL_LINE:

@@ -31,7 +31,10 @@ WINDOW = 512
 QUEUE_MAX = 10_000
 BATCH_MAX = 128
 BATCH_PAUSE_S = 0.1
-"""From the start of one batch to the next, unless it is full: every batch costs the server files and a wait."""
+PAUSE_PER_BATCH = 25.0
+BATCH_PAUSE_MAX_S = 0.5
+"""From the start of one batch to the next, unless it is full: this many times what the last one took, within these
+bounds. Every batch costs the server files and waits for the disk, and those who commit decisions wait for the same."""
 BATCH_BYTES_MAX = 512 << 10
 RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
@@ -42,6 +45,11 @@ IN_PROCESS = 10158
 not known: a leader that is cut off from the others may lose it."""
 NOT_YET = (NO_SPACE, IN_PROCESS)
 """Refusals that end."""
+
+
+def batch_pause_s(took_s: float) -> float:
+    """From the start of a batch to that of the next, where the last one took so long."""
+    return min(max(BATCH_PAUSE_S, PAUSE_PER_BATCH * took_s), BATCH_PAUSE_MAX_S)
 
 
 class _Item:
@@ -75,6 +83,8 @@ class Publisher:
         self._queue: deque[_Item] = deque()
         self._queue_max = queue
         self._began_at = float("-inf")
+        self._sent_at = 0.0  # the batch under way
+        self._took_s = 0.0  # the last one that was settled
         self._open = 0  # queued, in flight or waiting for another try
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
@@ -166,7 +176,7 @@ class Publisher:
     async def _gather(self) -> None:
         """Let more come, unless the last one is a while ago or many wait already."""
         now = self._clock.monotonic()
-        rest_s = self._began_at + BATCH_PAUSE_S - now
+        rest_s = self._began_at + batch_pause_s(self._took_s) - now
         if rest_s > 0 and len(self._queue) < BATCH_MAX:
             await self._clock.sleep(rest_s)
             now += rest_s
@@ -188,6 +198,7 @@ class Publisher:
     async def _send_batch(self, batch: Sequence[_Item]) -> None:
         """All of them or none. The outcome comes with the answer to the last one."""
         name = self._link.token()
+        self._sent_at = self._clock.monotonic()
         for number, item in enumerate(batch, 1):
             item.tries += 1
             headers = item.headers | {h.BATCH_ID: name, h.BATCH_SEQUENCE: str(number)}
@@ -207,6 +218,7 @@ class Publisher:
         if ack.error is not None:
             self._scattered(batch, ack.error.description)
             return
+        self._took_s = self._clock.monotonic() - self._sent_at
         for item in batch:
             self._finish(item, "stored")
 

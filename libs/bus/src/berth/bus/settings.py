@@ -16,8 +16,9 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `url`: one server or several, separated by commas. `replicas`: copies of every stream, 1 or 3; asynchronous
     persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect. `read_pause_s`:
-    how long the connection is left alone after each read that leaves nothing behind, so that a reader in no hurry wakes
-    up once for many messages. `domain`: the JetStream domain, where its API is another one's than of this account.
+    how long the connection is left alone, for each message of it, after a read that leaves nothing behind, so that a
+    reader in no hurry wakes up once for many messages. `domain`: the JetStream domain, where its API is another one's
+    than of this account.
     """
 
     url: str = "nats://127.0.0.1:4222"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from berth.runtime.clock import Clock, SystemClock
+from berth.runtime.crowding import Crowding
 from berth.runtime.supervisor import Supervisor
 from berth.telemetry import Health, Logger, get_logger
 
@@ -41,6 +42,8 @@ class Context(Generic[SettingsT]):
     health: Health = field(default_factory=Health)
     log: Logger = field(default_factory=lambda: get_logger("berth"))
     supervisor: Supervisor = field(default_factory=lambda: Supervisor(get_logger("berth")))
+    crowding: Crowding = field(default_factory=Crowding)
+    """How full the machine is; not at all, where time is simulated."""
     connect_kube: Callable[[KubeSettings, Clock], Awaitable[Kube]] = _connect_kube
 
     async def kube(self, settings: KubeSettings) -> Kube:

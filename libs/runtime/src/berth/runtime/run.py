@@ -24,6 +24,7 @@ from berth import telemetry
 from berth.runtime import process
 from berth.runtime.clock import SystemClock
 from berth.runtime.context import Context
+from berth.runtime.crowding import Crowding, turns_of_this_thread
 from berth.runtime.heartbeat import pulse
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings, variable_of
 from berth.runtime.supervisor import Supervisor
@@ -212,6 +213,7 @@ class _Life(Generic[S]):
             health=self._health,
             log=get_logger(f"berth.{self._service.replace('-', '_')}"),
             supervisor=self._supervisor,
+            crowding=Crowding(turns_of_this_thread()),
         )
 
     def _check_bus(self) -> tuple[bool, str]:

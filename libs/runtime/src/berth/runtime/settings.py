@@ -44,7 +44,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     nats_replicas: Annotated[Literal[1, 3, 5], Meta(description="copies of every stream")] = 1
     nats_read_pause_s: Annotated[
-        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
+        float,
+        Meta(
+            ge=0, le=1, description="pause after a read from the bus for each message, to wake up less often under load"
+        ),
     ] = 0.0
     http_host: Annotated[str, Meta(description="address for health and metrics")] = "127.0.0.1"
     http_port: Annotated[Port, Meta(description="port for health and metrics; 0 takes a free one")] = 0

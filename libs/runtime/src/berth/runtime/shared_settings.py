@@ -12,7 +12,8 @@ from berth.contracts.slo import CONFIG_MAP
 LeaseTtl: TypeAlias = Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")]
 Window: TypeAlias = Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")]
 ReadPause: TypeAlias = Annotated[
-    float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
+    float,
+    Meta(ge=0, le=1, description="pause after a read from the bus for each message, to wake up less often under load"),
 ]
 ListPage: TypeAlias = Annotated[int, Meta(ge=1, le=5000, description="objects per page of a list")]
 SchedulerNames: TypeAlias = Annotated[

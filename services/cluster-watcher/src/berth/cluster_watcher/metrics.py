@@ -23,3 +23,6 @@ LAG: Final = histogram(
     "berth_cluster_publish_lag_seconds", "From reading the oldest change of a batch to its acknowledgement by the bus."
 )
 WAITING: Final = gauge("berth_cluster_waiting_messages", "Changes read and not yet handed to the bus.")
+CROWDED: Final = gauge(
+    "berth_cluster_crowded_ratio", "Share of the time in which it has something to do and waits for a core."
+)

@@ -27,6 +27,7 @@ from berth.cluster_watcher.source import OLDER, Source
 from berth.contracts.codec import encode
 from berth.contracts.state import Synced
 from berth.contracts.subjects import synced_key
+from berth.runtime.crowding import Crowding
 from berth.telemetry import Logger
 
 BATCH_MAX: Final = 512
@@ -37,11 +38,21 @@ GATHER_PER_STEP_S: Final = 0.002
 GATHER_MAX_S: Final = 0.2
 """Pause after a batch: this many times what it took, within these bounds, and no longer than so much for each step of
 it: what comes alone is never held up, and holds up nobody."""
+CROWDED_S: Final = 0.07
+CROWDED_PER_STEP_S: Final = 0.007
+"""The pause where this process always waits for a core, and its bound for each step."""
 
 
-def gather_s(took_s: float, steps: int) -> float:
-    """The pause after a batch of so many steps that took so long."""
-    return min(max(GATHER_S, GATHER_PER_BATCH * took_s), GATHER_PER_STEP_S * steps, GATHER_MAX_S)
+def gather_s(took_s: float, steps: int, crowded: float) -> float:
+    """The pause after a batch of so many steps that took so long; `crowded` is the share of the time in which this
+    process has something to do and waits for a core.
+
+    A batch wakes up every service, and those who plan, record and bind pay for each plan, not for each pod. Where cores
+    are free that costs nobody anything. Where they are not, everybody waits for it, and what was gathered here need not
+    be gathered once more.
+    """
+    usual_s = min(max(GATHER_S, GATHER_PER_BATCH * took_s), GATHER_PER_STEP_S * steps)
+    return min(max(usual_s, min(CROWDED_S * crowded, CROWDED_PER_STEP_S * steps)), GATHER_MAX_S)
 
 
 class Publisher:
@@ -54,6 +65,7 @@ class Publisher:
         published: PublishedView,
         *,
         clock: Clock,
+        crowding: Crowding,
         log: Logger,
         halt: Callable[[], None],
     ) -> None:
@@ -63,6 +75,7 @@ class Publisher:
         self._outbox = outbox
         self._published = published
         self._clock = clock
+        self._crowding = crowding
         self._log = log
         self._halt = halt
         self._writer = BatchWriter(published, self.conflicts, clock=clock, log=log)
@@ -116,8 +129,9 @@ class Publisher:
             await self._one_batch(owned)
             # What comes next gathers meanwhile: a burst costs every follower one turn instead of one per object. On a
             # machine that is busy a batch takes long, and then fewer and larger ones are what helps it.
-            took_s = self._clock.monotonic() - began
-            await self._clock.sleep(gather_s(took_s, self._outbox.taken - before))
+            took_s, crowded = self._clock.monotonic() - began, self._crowding.share()
+            metrics.CROWDED.set(crowded)
+            await self._clock.sleep(gather_s(took_s, self._outbox.taken - before, crowded))
 
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""

@@ -44,6 +44,7 @@ class Term:
             self._outbox,
             self._published,
             clock=context.clock,
+            crowding=context.crowding,
             log=context.log,
             halt=self._halt,
         )

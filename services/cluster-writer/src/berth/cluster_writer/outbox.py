@@ -20,8 +20,17 @@ COMPONENT = "berth-scheduler"
 QUEUE_MAX = 2000
 BUSY_PAUSE_S = 0.05
 BUSY_ABOVE = 64
+PAUSE_PER_EVENT = 20.0
+PAUSE_MAX_S = 1.0
+"""An Event is followed by a pause of so many times what it took, within this bound: it takes long where the API server
+is busy, and there it gives way."""
 ALREADY_THERE = 409
 """The status of an answer about an object whose name is taken."""
+
+
+def pause_s(took_s: float, least_s: float) -> float:
+    """The pause after an Event that took so long; `least_s` is that of the setting."""
+    return max(least_s, min(PAUSE_PER_EVENT * took_s, PAUSE_MAX_S))
 
 
 class Note(NamedTuple):
@@ -84,7 +93,8 @@ class Outbox:
                 token=note.token or f"{self._random.getrandbits(64):016x}",
                 action=note.action,
             )
+            began = self._clock.monotonic()
             answer = await self._api.create(resources.EVENTS, note.about.namespace or "default", body)
             known = bool(note.token) and answer.status == ALREADY_THERE
             metrics.EVENTS.labels("sent" if answer.ok else "known" if known else "failed").inc()
-            await self._clock.sleep(self._pause_s)
+            await self._clock.sleep(pause_s(self._clock.monotonic() - began, self._pause_s))

@@ -28,9 +28,9 @@ GAP_PER_ROUND = 2.0
 GAP_MAX_S = 0.25
 """Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
 machine or the bus is busy, and there fewer and larger plans help."""
-GAP_PER_POD_S = 0.005
-"""No pause is longer than this for each pod of the round: who comes alone is not followed by many. At 100 a second two
-or three share a plan, and from 200 a second on each pause brings as many as make the next one longer."""
+GAP_PER_POD_S = 0.002
+"""No pause is longer than this for each pod of the round: who comes alone is not followed by many, and where cores are
+not free cluster-watcher has gathered already those who come together."""
 
 PAUSE_PER_LOOK = 9.0
 PAUSE_MIN_S = 0.002
