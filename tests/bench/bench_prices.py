@@ -109,7 +109,7 @@ def fill(folder: Path, trace: str, run: tuple[int, str, Seen]) -> list[float]:
     cluster = driven.cluster
     cluster.prices.take_up(Kept(1, 0, seen.prices, seen.scarce))
     cluster.prices.look(0)
-    cluster.prices.look = lambda now_ms: None  # type: ignore[method-assign]
+    cluster.prices.look = lambda now_ms: None
     whole, arrived, allocated = gpus_milli(nodes), 0, 0
     shares: dict[int, list[float]] = {}
     for start in range(0, len(pods), BATCH):

@@ -50,4 +50,4 @@ class Models:
         size = len(self.nodes)
         rows = np.flatnonzero(self.nodes.gpu_count[:size] * self.nodes.alive[:size])
         numbers = self.of(rows)
-        return {self.names[number]: rows[numbers == number] for number in np.unique(numbers).tolist()}
+        return {self.names[number]: rows[numbers == number] for number in np.flatnonzero(np.bincount(numbers)).tolist()}
