@@ -106,6 +106,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "converted in part": (0, "I41"),
     "missed untold": (0, "I41"),
     "YARN at once": (0, "I40"),
+    "charged and offered": (0, "I40"),
     "YARN away": (0, "I40"),
     "unlisted": (0, "I40"),
     "scattered": (0, "I33"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from berth.bus import Bus, BusSettings, jetstream
 from berth.bus.follower import Follower
 from berth.bus.key_follower import KeyFollower
+from berth.bus.link import Link
+from berth.bus.port import Stored
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
 
@@ -89,12 +93,12 @@ async def test_an_owner_of_one_key_hears_of_another_writer_and_of_a_loss(bus: Bu
     owned.put(KEY, b"mine")
     await owned.drain()
     await put(bus, b"foreign")
-    await eventually(lambda: conflicts == [KEY])
+    await eventually(lambda: conflicts == [KEY], deadline_s=10)
     owned.put(KEY, b"mine again")
     await owned.drain()
     await jetstream.call(bus._link, f"STREAM.DELETE.KV_{BUCKET}")
     await bus.ensure()
-    await eventually(lambda: resets == [True], deadline_s=5)
+    await eventually(lambda: resets == [True], deadline_s=10)
     owned.put(KEY, b"mine")
     await owned.drain()
     stored = await jetstream.newest(bus._link, BUCKET, KEY)
@@ -105,3 +109,31 @@ async def test_an_owner_of_one_key_hears_of_another_writer_and_of_a_loss(bus: Bu
 async def test_a_domain_is_where_the_api_is() -> None:
     assert BusSettings().api == "$JS.API"
     assert BusSettings(domain="berth").api == "$JS.berth.API"
+
+
+@pytest.mark.asyncio(loop_factories=["simulated"])
+async def test_ones_own_key_is_read_at_one_beat_of_five_and_at_each_while_somebody_else_is_in_the_way(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[float] = []
+    newest = jetstream.newest
+
+    async def counted(link: Link, bucket: str, key: str) -> Stored | None:
+        read.append(asyncio.get_running_loop().time())
+        return await newest(link, bucket, key)
+
+    monkeypatch.setattr(jetstream, "newest", counted)
+    owned = bus.owned(BUCKET, keys=KEY)
+    await owned.ready()
+    owned.put(KEY, b"mine")
+    await owned.drain()
+    read.clear()
+    await asyncio.sleep(50)
+    assert 10 <= len(read) <= 13
+    heard: list[str] = []
+    owned.on_conflict = heard.append
+    written_s = asyncio.get_running_loop().time()
+    await put(bus, b"theirs")
+    await eventually(lambda: heard == [KEY], deadline_s=6)
+    assert asyncio.get_running_loop().time() - written_s < 5.5
+    await owned.close()

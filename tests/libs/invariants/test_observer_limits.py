@@ -74,6 +74,28 @@ def test_a_group_that_comes_back_charges_what_it_holds() -> None:
     assert "company" in str(story.observer.violations[0])
 
 
+@pytest.mark.parametrize("is_named_before", [True, False])
+def test_whom_a_pod_names_pays_when_its_payer_is_deleted_and_has_not_taken_it(is_named_before: bool) -> None:
+    story = stage()
+    story.quota("red", "4", "1", parent="company")
+    story.pod("large", cpu="3")
+    story.place("large", quota="/company/blue")
+    story.bind("large")
+    story.place("a", quota="/company/red")
+    story.bind("a")
+    story.quota("red", "2", "1", parent="company")
+    name_red = {"metadata": {"labels": {names.LABEL_QUOTA_NAME: "red"}}}
+    if is_named_before:
+        story.change("pods", "large", name_red)
+    story.delete("elasticquotas", "blue")
+    story.change("pods", "large", name_red)
+    assert story.broken == []
+    story.wait(LATE_S)
+    assert story.finish() == []
+    story.place("b", quota="/company/red")
+    assert story.broken == ["I2"]
+
+
 def test_who_held_it_before_is_not_blamed() -> None:
     story = stage()
     story.place("a", quota="/company/blue")

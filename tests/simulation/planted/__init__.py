@@ -247,6 +247,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "nobody looks for pods without their profile", in_admission.missed_untold, run_profiles.PROFILED
     ),
     "YARN at once": Bug("YARN grows before Kubernetes has shrunk", in_yarn.grows_at_once, run_profiles.DIVIDED),
+    "charged and offered": Bug(
+        "what YARN is charged with is offered as well", in_yarn.charged_and_offered, run_profiles.DIVIDED
+    ),
     "YARN away": Bug(
         "while no ResourceManager answers YARN has nothing", in_yarn.away_is_empty, run_profiles.YARN_AWAY
     ),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from unittest.mock import patch
 
 from berth.contracts.base import Problem
+from berth.slo_manager.core.offers import deciding
+from berth.slo_manager.core.offers.origin import Values, shown_values
+from berth.slo_manager.core.offers.sums import Sum
 from berth.yarn_operator.core import dividing, step
 from berth.yarn_operator.core.listing import Listing
 from berth.yarn_operator.core.step import Manager, Seen, Step
@@ -18,6 +22,16 @@ Planted = AbstractContextManager[object]
 def grows_at_once() -> Planted:
     """YARN grows before Kubernetes has shrunk."""
     return patch.object(step, "_secured", lambda seen, granted: share_of(seen.origin))
+
+
+def charged_and_offered() -> Planted:
+    """What YARN is charged with is offered to Kubernetes as well."""
+
+    def shown(sums: Mapping[str, Sum], annotations: Mapping[str, str], before: Mapping[str, int]) -> Values:
+        whole = shown_values(sums, {}, {})
+        return shown_values(sums, annotations, before)._replace(sums=whole.sums)
+
+    return patch.object(deciding, "shown_values", shown)
 
 
 def unlisted_has_nothing() -> Planted:

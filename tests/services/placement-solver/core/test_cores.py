@@ -100,6 +100,31 @@ def test_a_pod_gets_whole_cores_and_keeps_them_for_its_life(run: Any) -> None:
     assert cpus_of(held(run, "d")) == "0-3"
 
 
+def test_what_was_chosen_on_a_node_is_not_taken_for_a_choice_on_its_successor(run: Any) -> None:
+    def occupied(cpuset: str, node: str) -> PodBuilder:
+        status = json.dumps({"cpuset": cpuset})
+        return pinned("there", 2, memory=GI).annotation(names.ANNOTATION_RESOURCE_STATUS, status).on(node)
+
+    run.pod(occupied("4-5", "n"))
+    first = pinned("a", 2)
+    run.pod(first)
+    run.round()
+    assert cpus_of(held(run, "a")) == "8-9"
+    run.bind(first)
+    for name in ("a", "there"):
+        run.delete_pod(name)
+    for kind in ("node", "noderesourcetopology"):
+        run.delete(subjects.named_key(kind, "n"))
+    run.cluster.read_inventory(subjects.named_key("topology", "n"), b"", True)
+    run.node("other", cpu=16_000)
+    run.topology("other", node_topology(zones=2))
+    assert run.cluster.nodes.rows == {"other": 0}
+    run.pod(occupied("8-9", "other"))
+    run.pod(pinned("b", 2))
+    run.round()
+    assert cpus_of(held(run, "b")) == "0-1"
+
+
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/resource_spec_writeback"))
 def test_the_bind_says_by_which_policy(solving: type[Any], case: dict[str, Any]) -> None:
     given = case["given"]

@@ -1,4 +1,5 @@
-"""Following keys that are known by name: each is read from its stream's leader at each beat (`asking`).
+"""Following keys that are known by name: each is read from its stream's leader at each beat (`asking`), or at every
+so many where nobody else is to write them.
 
 What is read is compared with what was read before. A key that is gone without a deletion marker, or that went back,
 says that the stream is another one or lost its tail: the sink starts over with an empty view.
@@ -7,7 +8,8 @@ says that the stream is another one or lost its tail: the sink starts over with 
 from __future__ import annotations
 
 import random as randomness
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from zlib import crc32
 
 from berth.bus import jetstream
 from berth.bus.asking import AskingFollower
@@ -28,11 +30,17 @@ class KeyFollower(AskingFollower):
         keys: Sequence[str],
         clock: Clock,
         random: randomness.Random,
+        every: int = 1,
+        is_hasty: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Follow `keys`, at one beat of so many while nothing is hasty; followers take turns."""
         for key in keys:
             check_key(key)
         super().__init__(link, bucket, sink, clock=clock, random=random)
         self._keys = tuple(keys)
+        self._every = every
+        self._is_hasty = is_hasty
+        self._beats = crc32(" ".join(keys).encode())
         self._stored: dict[str, int] = {}  # newest sequence of each key that was acknowledged to this process
 
     async def has_all(self) -> bool:
@@ -47,6 +55,9 @@ class KeyFollower(AskingFollower):
 
     async def _read(self) -> None:
         """Read every key, and show the sink what is new."""
+        self._beats += 1
+        if self.attached.is_set() and self._beats % self._every and not self._is_hasty():
+            return
         before = dict(self._stored)  # what is acknowledged while an answer is on its way may not be in it
         found = {key: await jetstream.newest(self._link, self.bucket, key) for key in self._keys}
         if any(self._went_back(key, found[key], before.get(key, 0)) for key in self._keys):

@@ -53,6 +53,8 @@ WINDOW = 512
 WAITING_MAX = 4096
 """Keys with a write waiting, above which `wait_while_full` waits."""
 TAKE_UP_PAUSE_S = 0.25
+BEATS = 5
+"""An owner of one key, which nobody else is to write, reads it once in so many: each write says what it expects."""
 
 
 class OwnedBucket(OwnedBook):
@@ -85,7 +87,16 @@ class OwnedBucket(OwnedBook):
         self._follower: Follower | KeyFollower
         self._whole: Follower | None = None  # the same, of an owner of the whole bucket
         if are_exact([keys]):
-            self._follower = KeyFollower(link, bucket, _View(self), keys=[keys], clock=clock, random=random)
+            self._follower = KeyFollower(
+                link,
+                bucket,
+                _View(self),
+                keys=[keys],
+                clock=clock,
+                random=random,
+                every=BEATS,
+                is_hasty=lambda: bool(self._doubts or self._conflicted),
+            )
         else:
             self._follower = follower = Follower(link, bucket, _View(self), keys=keys, clock=clock, random=random)
             self._whole = follower if keys == ">" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from zlib import crc32
 
 from berth.contracts.slo import NodePod
 from berth.node_qos_enforcer import cgroups
@@ -40,7 +41,7 @@ class GroupsBelow:
     def of(self, tree: FileTree, path: str, uid: str, now: PodNow) -> tuple[str, ...]:
         """Their names, listed anew while there is not one for each container and the sandbox. Blocking."""
         known = self._known.get(uid)
-        is_turn = sum(uid.encode()) % LIST_ROUNDS == self._looks % LIST_ROUNDS
+        is_turn = crc32(uid.encode()) % LIST_ROUNDS == self._looks % LIST_ROUNDS
         if known is None or is_turn or known[0] != now or len(known[1]) <= len(now.containers):
             known = self._known[uid] = (now, tuple(tree.directories(path)))
         return known[1]

@@ -22,7 +22,8 @@ from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE, promise_of
 from berth.resources.amounts import Amounts
-from berth.rules.quota_payer import charged, pays_for, uncharged
+from berth.rules.quota_of_pod import QuotaMap
+from berth.rules.quota_payer import charged, payer_of, pays_for, uncharged
 
 NOT_OF_NODES = BY_MINOR | SHRINKING
 
@@ -85,6 +86,8 @@ class Capacity:
         self.numa_nodes: dict[str, Limit] = {}
         """By node: what its NUMA nodes have, by `id/resource`."""
         self.groups: dict[str, Group] = {}
+        self.claims = QuotaMap()
+        """Which group pays for a pod whose payer has been deleted."""
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
         """By node: who held capacity there until a moment ago, and until when."""
@@ -121,6 +124,9 @@ class Capacity:
             self._sum(hold, 1)
             if old is not None and hold.is_non_preemptible and not old.is_non_preemptible and old.is_bound:
                 self._note_protected(hold)
+            if self._is_moved(old, hold):
+                self._begins(hold.groups)
+                self.quotas_changed()
             if hold.is_ours:
                 self._compare(hold, is_charged=old is not None and self._was_charged(old, hold))
 
@@ -130,8 +136,19 @@ class Capacity:
 
     def _was_charged(self, old: Hold, new: Hold) -> bool:
         """Whether one that is bound now was charged for the same before: nobody looks at its quota again."""
-        is_same = (old.groups, old.charged) == (new.groups, new.charged)
+        is_same = (old.groups, old.charged) == (new.groups, new.charged) or self._is_moved(old, new)
         return is_same and new.is_bound and (old.is_bound or not self.doubt.covers((new.uid,)))
+
+    @staticmethod
+    def _is_moved(old: Hold | None, new: Hold) -> bool:
+        """Whether a bound pod is paid for by another group, since its payer has been deleted: nobody has taken it."""
+        return old is not None and old.is_bound and new.is_bound and old.quota == new.quota and old.groups != new.groups
+
+    def _begins(self, groups: tuple[str, ...]) -> None:
+        """Groups have come to be charged more: they may go by what they were charged until all have seen that."""
+        for group in groups:
+            self.groups[group].most.begins(self.sight.now_s)
+            self.groups[group].non_preemptible.begins(self.sight.now_s)
 
     def regroup(self) -> None:
         """Quota groups have come, gone, or moved, or quota-manager is set otherwise: work out anew who is charged what.
@@ -142,13 +159,22 @@ class Capacity:
                 self._sum(hold, -1)
                 self.holds[uid] = self.on_node[hold.node][uid] = paid
                 self._sum(paid, 1)
+                if paid.groups[:1] not in (hold.groups[:1], (hold.quota,)):
+                    self._begins(paid.groups)
+
+    def _payer(self, hold: Hold) -> str:
+        """Who pays for it: who paid at the bind, while that group is there. What nobody paid for, nobody pays for."""
+        if not hold.quota or hold.quota in self.groups:
+            return hold.quota
+        self.claims.uses_default = self.rules.uses_default
+        return payer_of(self.claims, hold.quota, hold.named, hold.namespace) or ""
 
     def _paid(self, hold: Hold) -> Hold:
         """With whom it is charged to, and how much of it."""
         if not pays_for(self.rules, is_deleting=hold.is_deleting):
             return hold._replace(groups=(), charged={})
         paid = charged(hold.amounts, uncharged(self.rules, hold.overhead), hold.surcharge)
-        return hold._replace(groups=self.line_of(hold.quota), charged=paid)
+        return hold._replace(groups=self.line_of(self._payer(hold)), charged=paid)
 
     def quotas_changed(self) -> None:
         """Limits have come or sunk, or groups have moved: what is held beyond them now, nobody has taken by mistake."""

@@ -20,8 +20,9 @@ CORES: Final = frozenset({CPU, ZONE})
 
 
 class Hold(NamedTuple):
-    """`quota` is the group that pays, `groups` those that are charged by it, itself first, and `charged` what they are
-    charged; `overhead` is what of the amounts is the runtime class's, `surcharge` what is charged beyond them."""
+    """`quota` is the group that paid at the bind, `groups` those that are charged now, the one that pays first, and
+    `charged` what they are charged; `named` is the group that the pod names. `overhead` is what of the amounts is the
+    runtime class's, `surcharge` what is charged beyond them."""
 
     uid: str
     text: str
@@ -29,6 +30,8 @@ class Hold(NamedTuple):
     amounts: Mapping[str, int]
     devices: tuple[tuple[Minor, int], ...] = ()
     quota: str = ""
+    named: str | None = None
+    namespace: str = ""
     groups: tuple[str, ...] = ()
     is_non_preemptible: bool = False
     is_ours: bool = True
@@ -67,6 +70,8 @@ def of_bound(pod: Watched) -> Hold:
         devices=minors_of(pod.node, held),
         cut=_cut(held),
         quota=pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2],
+        named=pod.labels.get(names.LABEL_QUOTA_NAME),
+        namespace=pod.name[0],
         is_non_preemptible=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         is_ours=pod.is_ours,
         is_bound=True,
@@ -88,6 +93,8 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         devices=minors_of(decision.node, granted(decision.allocation)),
         cut=_cut(granted(decision.allocation)),
         quota=decision.quota.rpartition("/")[2],
+        named=pod.labels.get(names.LABEL_QUOTA_NAME),
+        namespace=pod.name[0],
         is_non_preemptible=decision.non_preemptible,
         overhead=pod.overhead,
         surcharge=decision.surcharge,

@@ -14,6 +14,7 @@ from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.invariants.things import WHOLE
+from berth.rules.quota_of_pod import QuotaClaim, parse_namespaces
 
 LEASE: Final = "cluster-writer"
 
@@ -73,8 +74,11 @@ class Limits:
         name = meta["name"]
         if deleted:
             self._capacity.groups.pop(name, None)
+            self._capacity.claims.drop(name, meta.get("namespace", ""))
             self._capacity.regroup()
             return
+        namespaces = parse_namespaces(meta.get("annotations") or {})[0]
+        self._capacity.claims.put(QuotaClaim(name, meta.get("namespace", ""), namespaces))
         spec = data.get("spec") or {}
         parent = (meta.get("labels") or {}).get(names.LABEL_QUOTA_PARENT, "")
         most, non_preemptible = amounts_of(spec.get("max")), amounts_of(spec.get("min"))

@@ -59,6 +59,8 @@ class Applier:
         self._contests = Contests()
         self._due = Due()
         self._places: dict[Ref, Place | None] = {}
+        self._seen: dict[Ref, tuple[str, str]] = {}
+        """The value that a file was to have, and its text, when it was found to have it."""
         self._layout: cgroups.Layout | None = None
         self._applied: cgroups.Layout | None = None
         self._rounds = 0
@@ -133,8 +135,10 @@ class Applier:
         self._rounds += 1
         if self._rounds % FORGET_ROUNDS == 0:
             self._places.clear()
+            self._seen.clear()
         if self._applied != layout:
             self._applied, touched = layout, None
+            self._seen.clear()
         problems: list[Problem] = list(wanted.problems)
         due = self._due
         is_other = due.take(wanted, touched, lambda ref: self.place(layout, ref))
@@ -161,6 +165,8 @@ class Applier:
         due, values, places = self._due, wanted.values, self._places_in(layout)
         for ref in due.refs():
             value, place = values[ref], places[ref] if ref in places else self.place(layout, ref)
+            if place is not None and due.is_settled(ref) and self._is_as_seen(ref, value, place):
+                continue
             due.unsettle(ref)
             if place is None:
                 continue
@@ -182,6 +188,8 @@ class Applier:
                     continue
                 if change.is_done and self._contests.agrees(place.path, change.now):
                     due.settle(ref)
+                    if not change.period and knob.kind != "folder":
+                        self._seen[ref] = (value, change.now)
                     continue
                 is_left = knob.kind not in _IN_PARTS and self._contests.is_left(
                     place.path, self.executor.folder(place.path), change.now, now_s
@@ -203,6 +211,17 @@ class Applier:
             if knob.kind != "ids":
                 firsts.append(_first(change))
         return changes, firsts
+
+    def _is_as_seen(self, ref: Ref, value: str, place: Place) -> bool:
+        """Whether the file still has the text that was found to be the value."""
+        seen = self._seen.get(ref)
+        if seen is None or seen[0] != value:
+            return False
+        try:
+            text = self.executor.read(place.path)
+        except Unreadable:
+            return False
+        return text is not None and text.strip() == seen[1]
 
     def _change(self, ref: Ref, knob: Knob, place: Place, value: str) -> Change | None:
         """What there is and what is wanted; None: there is no such file."""

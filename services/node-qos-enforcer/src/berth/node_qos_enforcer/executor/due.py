@@ -14,8 +14,9 @@ from berth.node_qos_enforcer.core.compose import Composed
 from berth.node_qos_enforcer.core.strategies.knobs import Knob
 from berth.node_qos_enforcer.core.strategies.seam import Ref
 
-CHECK_ROUNDS: Final = 30
-"""A file whose value is settled is looked at once in so many rounds; those of whole classes in each."""
+CHECK_ROUNDS: Final = 60
+"""A file whose value is settled is looked at once in so many rounds, as Koordinator's agent looks once a minute; those
+of whole classes in each."""
 LACKING_ROUNDS: Final = 60
 """A file that the kernel does not have is looked for once in so many; of those of a knob that it has nowhere, one file
 speaks for the others of the round."""
@@ -154,6 +155,10 @@ class Due:
             is_nowhere = self._lacking_of[ref.knob] == self._known_of[ref.knob]
             lacking[ref.knob if is_nowhere else ref] = ref
         return list(dict.fromkeys((*self._each, *self._open, *settled, *lacking.values())))
+
+    def is_settled(self, ref: Ref) -> bool:
+        """Whether it had its value when it was looked at last."""
+        return ref not in self._open and ref not in self._lacking
 
     def settle(self, ref: Ref) -> None:
         """It has its value."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
+from zlib import crc32
 
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_RESCTRL
@@ -66,6 +67,9 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
     inside = {ref.group: _words(text, memory.get(ref.group)) for ref, text in found.items() if ref.knob == TASKS}
     threads = {ref.group: text.split() for ref, text in found.items() if ref.knob == THREADS}
     for pod in snapshot.pods:
+        read = [place for place in _places(pod) if threads.get(place)] if threads else []
+        if not read and ANNOTATION_RESCTRL not in pod.annotations:
+            continue
         request = request_of(pod.annotations)
         if isinstance(request, Problem):
             reports.append(Problem(field=f"{pod.key}.{request.field}"[:300], message=request.message))
@@ -74,7 +78,7 @@ def decide(snapshot: Snapshot, spec: Spec, memory: Memory) -> Decided:
         if request is not None:
             own = f"{ROOT}/{POD_PREFIX}{pod.uid}"
             wanted += _written(own, pod_lines(request, cache_ids=cache_ids, ways=ways, vendor=snapshot.node.cpu.vendor))
-        if not (read := [place for place in _places(pod) if threads.get(place)]):
+        if not read:
             continue
         # While its own cannot be made, since the machine has no more of them, its class has to do.
         group = own if own in inside else class_group(pod, spec)
@@ -153,9 +157,9 @@ def _reads(snapshot: Snapshot, spec: Spec) -> Iterator[Ref]:
     for pod in snapshot.pods:
         if ANNOTATION_RESCTRL in pod.annotations:
             yield Ref(f"{ROOT}/{POD_PREFIX}{pod.uid}", TASKS)
-        elif not class_group(pod, spec):
+        if crc32(pod.uid.encode()) % LOOK_EVERY_S != turn:
             continue
-        if sum(pod.uid.encode()) % LOOK_EVERY_S == turn:
+        if ANNOTATION_RESCTRL in pod.annotations or class_group(pod, spec):
             for place in _places(pod):
                 yield Ref(place, THREADS)
 

@@ -124,6 +124,7 @@ class Cores:
     def __init__(self, nodes: Nodes, capacity: int = 64) -> None:
         self._nodes = nodes
         self._rows: dict[int, _Row] = {}
+        self._changes = 0
         self.makes: list[Make] = [PLAIN]
         self._codes: dict[Make, int] = {PLAIN: 0}
         self._generation = 0
@@ -199,7 +200,9 @@ class Cores:
         return state
 
     def _changed(self, row: int, state: _Row) -> None:
-        state.changes += 1
+        # Counted over all rows: a row that became another node's must not come to a number that it has had.
+        self._changes += 1
+        state.changes = self._changes
         state.free = state.zones = None
         self._unwritten.add(row)
         self._nodes.touched.add(row)
