@@ -80,7 +80,7 @@ class PriceTables:
         if version == self._written and now - self._written_at < AGAIN_S:
             return
         now_ms = int(self._clock.now() * 1000)
-        table = table_of(cluster.prices, cluster.nodes, cluster.policy, cluster.me, now_ms)
+        table = table_of(cluster.prices, cluster.policy, cluster.me, now_ms)
         self.bucket.put(prices_key(cluster.me), encode(table))
         self._written, self._written_at = version, now
 
@@ -89,4 +89,4 @@ class PriceTables:
     def answer(self) -> PricesAnswer:
         """What people are told."""
         cluster, now_ms = self._cluster, int(self._clock.now() * 1000)
-        return answer_of(cluster.prices, cluster.nodes, cluster.policy, cluster.me, now_ms)
+        return answer_of(cluster.prices, cluster.policy, cluster.me, now_ms)

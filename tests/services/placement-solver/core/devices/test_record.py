@@ -1,10 +1,14 @@
 """Inventory messages to slots, grants to the pod's annotation."""
 
+import numpy as np
+import pytest
+
 from berth.contracts import names
 from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.placement_solver.core.devices import GPU
-from berth.placement_solver.core.devices.rows import DeviceRows
+from berth.placement_solver.core.devices import GPU, Slot
+from berth.placement_solver.core.devices.fleet import Fleet
+from berth.placement_solver.core.devices.rows import UNWRITTEN_MAX, DeviceRows
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
@@ -43,3 +47,21 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
         (0, GPU.zero, GPU.vector({names.GPU_CORE: 60, names.GPU_MEMORY_RATIO: 30})),
         (7, GPU.zero, GPU.vector(WHOLE)),
     ]
+
+
+def test_who_reads_after_all_nodes_have_come_writes_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, write = 2 * UNWRITTEN_MAX + 5, Fleet.write
+    written: list[int] = []
+    card = DeviceSlot(kind="gpu", minor=0, amounts=WHOLE)
+
+    def counted(fleet: Fleet, rows: list[int], slots: list[tuple[Slot, ...]]) -> None:
+        written.append(len(rows))
+        write(fleet, rows, slots)
+
+    monkeypatch.setattr(Fleet, "write", counted)
+    rows = DeviceRows(count)
+    for row in range(count):
+        rows.append()
+        rows.see(row, NodeInventory(node=f"n{row}", version=1, devices=[card]))
+    assert np.all(rows.fleet().whole() == 1)
+    assert written == [UNWRITTEN_MAX, UNWRITTEN_MAX, 5]

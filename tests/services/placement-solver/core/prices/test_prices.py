@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.devices import GPU, Want
 from berth.placement_solver.core.prices.keeping import ASKED_FROM, LOOKED_AT_EVERY, PriceKeeping
+from berth.placement_solver.core.prices.models import Models
 from berth.placement_solver.core.prices.problem import Duals, price_problem
 from berth.placement_solver.core.prices.program import solve
 from berth.placement_solver.core.prices.scarcity import Scarcity
@@ -201,7 +204,9 @@ def test_who_is_looked_at_several_times_has_come_once(run: Any) -> None:
 class Asked:
     """A class that nobody else is of."""
 
-    want = object()
+    want = Want(GPU, (100, 0, 100), 1)
+    template = PodTemplate()
+    requests: dict[str, int] = {}
     price = None
 
 
@@ -265,7 +270,7 @@ def test_cards_of_a_model_that_many_are_bound_to_are_dear(run: Any) -> None:
         workload.came(bound)
         workload.came(free)
     run.node("n0", cpu=64_000, labels={"model": "T4", "node.koordinator.sh/gpu-model": "T4"})
-    found = price_problem(workload, run.cluster.nodes, run.cluster.solver.costs.suitable, run.cluster.quotas)
+    found = price_problem(workload, Models(run.cluster.nodes), run.cluster.solver.costs.suitable, run.cluster.quotas)
     assert found is not None
     question, _ = found
     answer = solve(question)

@@ -9,6 +9,7 @@ import pytest
 
 from berth.contracts import names
 from berth.contracts.quota import QuotaGroup
+from berth.placement_solver.core.prices.models import Models
 from berth.placement_solver.core.prices.problem import Duals, Layout, PriceProblem, price_problem
 from berth.placement_solver.core.prices.program import solve
 from berth.placement_solver.core.prices.words import admissions
@@ -26,7 +27,7 @@ def world(solving: Any, *nodes: tuple[str, int, int]) -> Any:
 
 
 def asked(run: Any, workload: Workload) -> tuple[PriceProblem, Layout]:
-    found = price_problem(workload, run.cluster.nodes, run.cluster.solver.costs.suitable, run.cluster.quotas)
+    found = price_problem(workload, Models(run.cluster.nodes), run.cluster.solver.costs.suitable, run.cluster.quotas)
     assert found is not None
     return found
 

@@ -56,7 +56,7 @@ def test_a_solver_that_starts_goes_on_with_what_was_written(run: Any, me: str) -
     assert scarcity.tolist() == [0.5, 0.0, 0.0]
     # Under its own name a version means what it meant; what another solver wrote holds under one of its own.
     assert (keeping.version, keeping.since_ms) == ((5000, 4000) if me == "s1" else (9000, 9000))
-    written = table_of(keeping, run.cluster.nodes, Policy(), me, 9500)
+    written = table_of(keeping, Policy(), me, 9500)
     assert replace(written, written_at=0.0, idle_gpu=0.0, step=0.0, kept_whole=0.0) == replace(
         TABLE, solver=me, version=keeping.version, since=keeping.since_ms / 1000
     )
@@ -133,7 +133,7 @@ def test_a_table_that_makes_no_sense_is_not_taken_up(changed: dict[str, Any], fi
 def test_people_are_told_how_it_stands(run: Any) -> None:
     keeping = keeping_of(run)
     keeping.unanswered("late", "the price maker took too long", 7000)
-    answer = answer_of(keeping, run.cluster.nodes, Policy(), "s1", 9000)
+    answer = answer_of(keeping, Policy(), "s1", 9000)
     assert (answer.last, answer.at, answer.counts) == ("late", 7.0, {"late": 1})
     assert answer.table is not None
     assert answer.table.version == 0

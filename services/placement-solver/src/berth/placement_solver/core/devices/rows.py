@@ -22,6 +22,8 @@ from berth.rules.devices.slots import Function, Grant, Slot, charge, release
 
 MAKES_MAX: Final = 1024
 """Of so many makes of nodes the idle devices are kept once for all nodes."""
+UNWRITTEN_MAX: Final = 2048
+"""So many rows at most are written at once, so that who reads after all nodes have come waits for no more."""
 NONE: Final[tuple[Slot, ...]] = ()
 
 
@@ -51,8 +53,8 @@ class DeviceRows:
             fleet.write([capacity - 1], [NONE])
 
     def fleet(self, kind: str = GPU.name) -> Fleet:
-        """The devices of a family as arrays. Rows are written when they are read: many changes of one node cost one
-        write."""
+        """The devices of a family as arrays. Rows are written when they are read, or many: many changes of one node
+        cost one write."""
         fleet, unwritten = self._fleets[kind], self._unwritten[kind]
         if unwritten:
             rows, slots = sorted(unwritten), self.slots[kind]
@@ -168,9 +170,12 @@ class DeviceRows:
     def _set(self, kind: str, row: int, slots: tuple[Slot, ...]) -> None:
         self.slots[kind][row] = slots
         self.versions[row] += 1
-        self._unwritten[kind].add(row)
+        unwritten = self._unwritten[kind]
+        unwritten.add(row)
         if kind == GPU.name:
             self._cards.pop(row, None)
+        if len(unwritten) >= UNWRITTEN_MAX:
+            self.fleet(kind)
 
 
 def own_roots(grants: Iterable[Granted]) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 from berth.contracts.prices import Admission
 from berth.placement_solver.core.nodes import CPU
 from berth.placement_solver.core.prices.answers import AGREES, Refusal, distance, jump_of, mix_moved, refusal_of
-from berth.placement_solver.core.prices.models import rows_by_model
+from berth.placement_solver.core.prices.models import Models
 from berth.placement_solver.core.prices.problem import Duals, Layout, PriceProblem, price_problem
 from berth.placement_solver.core.prices.scarcity import NOWHERE, Scarcity
 from berth.placement_solver.core.prices.table import KNOWN_FROM, Prices, mix_of, prices_of
@@ -31,7 +31,7 @@ LOOKED_AT_EVERY: Final = 200
 ASKED_FROM: Final = 1500
 """Arrivals from which on the mix is known well enough to be priced: duals of a small sample are those of its noise."""
 DRIFT: Final = 0.1
-"""New duals are asked for when so large a part of the shares has come to be of other sizes."""
+"""New duals are asked for when so large a part of the shares has come to be of other sizes, or another mix arrives."""
 
 
 class Kept(NamedTuple):
@@ -78,6 +78,7 @@ class PriceKeeping:
         """What more of what is short would let in, by the last answer."""
         self.last = Last()
         self.counts: Counter[str] = Counter()
+        self.models = Models(nodes)
         self._nodes, self._costs, self._quotas = nodes, costs, quotas
         self._scarcity = Scarcity(nodes, costs.suitable)
         self._looked_at_every = min(LOOKED_AT_EVERY, asked_from)
@@ -86,7 +87,7 @@ class PriceKeeping:
         self._kept: Kept | None = None
         self._asked: _Asked | None = None
         self._mix_asked: dict[int, float] | None = None
-        self._asked_again_at = 0
+        self._asked_again_at = self._began = 0
         self._arrived: dict[int, float] = {}
         """The mix for which `duals` were made."""
         self._doubted: tuple[float, ...] = ()
@@ -121,16 +122,19 @@ class PriceKeeping:
 
         It is known better, and asked about again, when twice as many have come.
         """
-        if self.workload.arrivals < self.asked_from or not self._may_ask:
+        workload = self.workload
+        if workload.arrivals < self.asked_from or not self._may_ask:
             return None
         self._may_ask = False
-        mix, before = mix_of(self.workload), self._mix_asked
-        if before is not None and mix_moved(mix, before) < DRIFT and self.workload.arrivals < self._asked_again_at:
+        mix, before = mix_of(workload), self._mix_asked
+        is_known = workload.began == self._began and workload.arrivals < self._asked_again_at
+        if before is not None and is_known and mix_moved(mix, before) < DRIFT:
             return None
-        found = price_problem(self.workload, self._nodes, self._costs.suitable, self._quotas, mix)
+        found = price_problem(workload, self.models, self._costs.suitable, self._quotas, mix)
         if found is None:
             return None
-        self._mix_asked, self._asked_again_at = mix, 2 * self.workload.arrivals
+        self._mix_asked, self._began = mix, workload.began
+        self._asked_again_at = 2 * workload.arrivals - workload.began
         self._asked = _Asked(*found)
         self.last = Last("asked", "", now_ms)
         return found[0]
@@ -184,7 +188,7 @@ class PriceKeeping:
         scarcity = NOWHERE
         if kept.scarce:
             scarcity = np.zeros(len(self._nodes))
-            for model, rows in rows_by_model(self._nodes).items():
+            for model, rows in self.models.rows().items():
                 scarcity[rows] = kept.scarce.get(model, 0.0)
         self._costs.use(kept.prices, scarcity)
         if kept.version:

@@ -6,7 +6,6 @@ says what the columns were, for whoever reads the answer.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from berth.contracts import names
 from berth.placement_solver.core.nodes import CPU
-from berth.placement_solver.core.prices.models import model_of
+from berth.placement_solver.core.prices.models import Models
 from berth.placement_solver.core.prices.paying import Charge, charges_of
 from berth.placement_solver.core.prices.table import WHOLE
 from berth.placement_solver.core.prices.workload import Group, Workload
@@ -23,7 +22,6 @@ from berth.placement_solver.core.seams import Mask, RowArray
 
 if TYPE_CHECKING:
     from berth.placement_solver.core.classes import PodClass
-    from berth.placement_solver.core.nodes import Nodes
     from berth.placement_solver.core.price import Price
     from berth.placement_solver.core.quotas import Quotas
 
@@ -94,12 +92,13 @@ class Layout(NamedTuple):
 
 def price_problem(
     workload: Workload,
-    nodes: Nodes,
+    models: Models,
     suitable: Callable[[PodClass], Mask],
     quotas: Quotas,
     arriving: dict[int, float] | None = None,
 ) -> tuple[PriceProblem, Layout] | None:
     """The question as things are; None where nothing is to be priced."""
+    nodes = models.nodes
     size = len(nodes)
     counts = nodes.gpu_count[:size] * nodes.alive[:size]
     rows = np.flatnonzero(counts)
@@ -111,14 +110,19 @@ def price_problem(
     asked = sum(gpus for gpus, *_ in listed)
     if not rows.size or asked <= 0.0:
         return None
-    kind_of, kinds = _kinds(nodes, rows)
+    kind_of, kinds = _kinds(models, rows)
     scale = DEMAND * float(counts.sum()) / asked
     chosen = [cls for _, _, cls, _ in listed]
     prices = [cls.price for cls in chosen if cls.price is not None]
     suits: dict[int, list[bool]] = {}
+    by_mask: dict[bytes, list[bool]] = {}  # many classes can go to the same nodes
     for cls in chosen:
         if cls.index not in suits:
-            suits[cls.index] = _suits(suitable(cls)[rows], kind_of, len(kinds))
+            mask = suitable(cls)[rows]
+            key = mask.tobytes()
+            if key not in by_mask:
+                by_mask[key] = _suits(mask, kind_of, len(kinds))
+            suits[cls.index] = by_mask[key]
     limits = sorted(charges, key=lambda each: (each.limit / max(each.asked * scale, 1e-9), each.name))[:QUOTAS]
     problem = PriceProblem(
         pods=[part * scale for _, part, _, _ in listed],
@@ -162,23 +166,31 @@ def _share(price: Price) -> int:
     return price.share if price.share < WHOLE else 0
 
 
-def _kinds(nodes: Nodes, rows: RowArray) -> tuple[RowArray, list[Kind]]:
+def _kinds(models: Models, rows: RowArray) -> tuple[RowArray, list[Kind]]:
     """Which kind the node of each row is of, and the kinds. Of those that count as the last one, what each has is their
     mean."""
-    counts, cpu = nodes.gpu_count[rows].tolist(), nodes.allocatable[CPU, rows].tolist()
-    shapes = [(model_of(nodes.states[row]), *shape) for row, *shape in zip(rows.tolist(), counts, cpu, strict=True)]
-    by_shape: Counter[tuple[str, int, int]] = Counter()
-    for shape in shapes:
-        by_shape[shape] += shape[1]
-    ordered = sorted(by_shape, key=lambda shape: (-by_shape[shape], shape))
-    place = {shape: min(at, KINDS - 1) for at, shape in enumerate(ordered)}
-    kind_of = np.array([place[shape] for shape in shapes], np.intp)
+    nodes = models.nodes
+    counts, cpu = nodes.gpu_count[rows], nodes.allocatable[CPU, rows]
+    sizes, size_of = np.unique(cpu, return_inverse=True)
+    span = int(counts.max()) + 1
+    shapes, shape_of = np.unique((models.of(rows) * span + counts) * sizes.size + size_of, return_inverse=True)
+    cards_of = np.bincount(shape_of, counts).tolist()
+    named = [
+        (models.names[shape // (span * sizes.size)], shape // sizes.size % span, sizes[shape % sizes.size].item())
+        for shape in shapes.tolist()
+    ]
+    ordered = sorted(range(len(named)), key=lambda at: (-cards_of[at], named[at]))
+    place = np.zeros(len(named), np.intp)
+    place[ordered] = np.minimum(np.arange(len(named)), KINDS - 1)
+    kind_of = place[shape_of]
     number = int(kind_of.max()) + 1
     of_kind = np.bincount(kind_of, minlength=number)
     cards = np.bincount(kind_of, counts, number) / of_kind
     cores = np.bincount(kind_of, cpu, number) / of_kind / 1000.0
-    models = [shape[0] if at < KINDS - 1 or len(ordered) <= KINDS else "" for at, shape in enumerate(ordered[:KINDS])]
-    return kind_of, [Kind(*each) for each in zip(models, of_kind.tolist(), cards.tolist(), cores.tolist(), strict=True)]
+    shown = [
+        named[shape][0] if at < KINDS - 1 or len(ordered) <= KINDS else "" for at, shape in enumerate(ordered[:KINDS])
+    ]
+    return kind_of, [Kind(*each) for each in zip(shown, of_kind.tolist(), cards.tolist(), cores.tolist(), strict=True)]
 
 
 def _suits(suitable: Mask, kind_of: RowArray, number: int) -> list[bool]:

@@ -26,7 +26,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 TINY: Final = 1e-6
 
 
-class _Program(NamedTuple):
+class Program(NamedTuple):
+    """The problem, its parameters, and what is read of its answer."""
+
     problem: cp.Problem
     pods: cp.Parameter
     gpus: cp.Parameter
@@ -49,7 +51,29 @@ class _Program(NamedTuple):
 
 def solve(asked: PriceProblem) -> Duals | None:
     """The duals; None where HiGHS has no optimum in time."""
-    program = _program()
+    program = the_program()
+    _fill(program, asked)
+    try:
+        program.problem.solve(solver=cp.HIGHS, threads=1, time_limit=asked.time_limit_s, warm_start=False)
+    except (cp.error.SolverError, ValueError):
+        return None
+    if program.problem.status != cp.OPTIMAL:
+        return None
+    classes, kinds = len(asked.pods), len(asked.cards)
+    shares = np.abs(program.by_size.dual_value)
+    # Not by the price of some kind of cards: those that are scarce are dear for other reasons than their shares.
+    shares = (shares / max(_best_cut(shares), TINY)).clip(0.0, 1.0)
+    return Duals(
+        shares=shares.round(6).tolist(),
+        cards=_told(program.by_kind, kinds),
+        cores=_told(program.by_core, kinds),
+        quotas=_told(program.by_quota, len(asked.quotas)),
+        short=_listed(program.missing.value, classes),
+    )
+
+
+def _fill(program: Program, asked: PriceProblem) -> None:
+    """Give the parameters their values."""
     classes, kinds = len(asked.pods), len(asked.cards)
     gpus = np.array(asked.whole) + np.array(asked.share) / WHOLE
     sizes = np.zeros((WHOLE, CLASSES))
@@ -70,22 +94,6 @@ def solve(asked: PriceProblem) -> Duals | None:
     charges[: len(asked.quotas), :classes] = np.array(asked.charges).reshape(-1, classes)
     program.charges.value = charges
     program.quotas.value = _padded(asked.quotas, QUOTAS)
-    try:
-        program.problem.solve(solver=cp.HIGHS, threads=1, time_limit=asked.time_limit_s, warm_start=False)
-    except (cp.error.SolverError, ValueError):
-        return None
-    if program.problem.status != cp.OPTIMAL:
-        return None
-    shares = np.abs(program.by_size.dual_value)
-    # Not by the price of some kind of cards: those that are scarce are dear for other reasons than their shares.
-    shares = (shares / max(_best_cut(shares), TINY)).clip(0.0, 1.0)
-    return Duals(
-        shares=shares.round(6).tolist(),
-        cards=_told(program.by_kind, kinds),
-        cores=_told(program.by_core, kinds),
-        quotas=_told(program.by_quota, len(asked.quotas)),
-        short=_listed(program.missing.value, classes),
-    )
 
 
 def _told(constraint: cp.Constraint, number: int) -> list[float]:
@@ -115,13 +123,16 @@ def _padded(values: npt.ArrayLike, size: int) -> Floats:
 
 
 @cache
-def _program() -> _Program:
+def the_program() -> Program:
+    """Written when it is asked for first."""
     pods, gpus, cores, share, whole = (cp.Parameter(CLASSES, nonneg=True) for _ in range(5))
     cards, cores_of_nodes = (cp.Parameter(KINDS, nonneg=True) for _ in range(2))
     all_gpus = cp.Parameter(nonneg=True)
     quotas, charges = cp.Parameter(QUOTAS, nonneg=True), cp.Parameter((QUOTAS, CLASSES), nonneg=True)
     sizes, most = cp.Parameter((WHOLE, CLASSES), nonneg=True), cp.Parameter((CLASSES, KINDS), nonneg=True)
     placed = cp.Variable((CLASSES, KINDS), nonneg=True)
+    # By itself, or each parameter that it meets would be written once for each kind of nodes.
+    of_class = cp.Variable(CLASSES, nonneg=True)
     part, missing = cp.Variable(nonneg=True), cp.Variable(CLASSES, nonneg=True)
     arcs = [(free, size) for free in range(1, WHOLE + 1) for size in range(1, min(free, WHOLE - 1) + 1)]
     flow, cut = cp.Variable(len(arcs), nonneg=True), cp.Variable(KINDS, nonneg=True)
@@ -130,14 +141,15 @@ def _program() -> _Program:
     of_size = _incidence([size for _, size in arcs])
     whole_card = np.zeros(WHOLE)
     whole_card[-1] = 1.0
-    by_size = sizes @ cp.sum(placed, axis=1) <= of_size @ flow
+    by_size = sizes @ of_class <= of_size @ flow
     by_kind = cut + whole @ placed <= cards
     by_core = cores @ placed <= cores_of_nodes
-    by_quota = charges @ cp.sum(placed, axis=1) <= quotas
+    by_quota = charges @ of_class <= quotas
     problem = cp.Problem(
         cp.Maximize(all_gpus * part - SHORT * (gpus @ missing)),
         [
-            cp.sum(placed, axis=1) == part * pods - missing,
+            cp.sum(placed, axis=1) == of_class,
+            of_class == part * pods - missing,
             by_size,
             out @ flow <= into @ flow + whole_card * cp.sum(cut),
             by_kind,
@@ -147,7 +159,7 @@ def _program() -> _Program:
             by_quota,
         ],
     )
-    return _Program(
+    return Program(
         problem,
         pods,
         gpus,

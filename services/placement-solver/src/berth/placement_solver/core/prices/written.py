@@ -7,18 +7,17 @@ from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.prices import PricesAnswer, PriceTable, ScarceModel, SharePrice
-from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.prices.answers import WORTH_MAX, Refusal, column_refusal
 from berth.placement_solver.core.prices.keeping import CONSTANTS, DUALS, Kept, PriceKeeping
-from berth.placement_solver.core.prices.models import rows_by_model
+from berth.placement_solver.core.prices.models import Models
 from berth.placement_solver.core.prices.table import WHOLE, Prices
 from berth.placement_solver.core.seams import Floats
 
 MODELS_MAX: Final = 64
 
 
-def table_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, now_ms: int) -> PriceTable:
+def table_of(keeping: PriceKeeping, policy: Policy, solver: str, now_ms: int) -> PriceTable:
     """What holds now."""
     prices, scarcity = keeping.basis
     weights = policy.weights(prices.turning_over)
@@ -34,7 +33,7 @@ def table_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, n
         step=weights.step,
         whole_nodes=prices.whole,
         kept_whole=policy.reserve(prices.whole),
-        scarce=_scarce(nodes, scarcity) if scarcity.size else [],
+        scarce=_scarce(keeping.models, scarcity) if scarcity.size else [],
         admissions=list(keeping.admissions),
         arrivals=keeping.workload.arrivals,
         solved_at=keeping.solved_ms / 1000.0,
@@ -42,12 +41,12 @@ def table_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, n
     )
 
 
-def answer_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, now_ms: int) -> PricesAnswer:
+def answer_of(keeping: PriceKeeping, policy: Policy, solver: str, now_ms: int) -> PricesAnswer:
     """The same, and what became of the last question, for people."""
     last = keeping.last
     return PricesAnswer(
         solver=solver,
-        table=table_of(keeping, nodes, policy, solver, now_ms),
+        table=table_of(keeping, policy, solver, now_ms),
         last=last.name,
         message=last.message,
         at=last.at_ms / 1000.0,
@@ -57,10 +56,11 @@ def answer_of(keeping: PriceKeeping, nodes: Nodes, policy: Policy, solver: str, 
     )
 
 
-def _scarce(nodes: Nodes, scarcity: Floats) -> list[ScarceModel]:
+def _scarce(models: Models, scarcity: Floats) -> list[ScarceModel]:
     """By model, the mean over its cards; those asked for most first."""
     found = []
-    for model, rows in rows_by_model(nodes).items():
+    nodes = models.nodes
+    for model, rows in models.rows().items():
         known = rows[rows < scarcity.size]
         cards = nodes.gpu_count[rows].sum()
         pressure = float((scarcity[known] * nodes.gpu_count[known]).sum() / max(cards, 1))
