@@ -1,8 +1,10 @@
 """How long pods stay on their nodes: by kind, from those that have ended and those that still run.
 
 A histogram of ends over logarithmic ages for each kind, of which what is long ago counts less. Together with the ages
-of those that run it gives the share that reaches each age (Kaplan and Meier: who runs still has survived up to now, and
-says nothing of later). A kind of which too little was seen has the figures of a wider one.
+of those that run it gives how many of those that reach an age end there (Kaplan and Meier: who runs still has survived
+up to now, and says nothing of later). What is not known is drawn, not left out: a kind has the hazards of the wider
+one, as if it had seen so many of those, and its own (Hjort, Nonparametric Bayes estimators based on beta processes in
+models for life history data, 1990), and each draw is one way in which things may be.
 """
 
 from __future__ import annotations
@@ -24,15 +26,22 @@ SHORTEST_S: Final = 1.0
 GROWTH: Final = 1.28
 """From one bin to the next: 72 of them reach beyond a year."""
 ENOUGH: Final = 20.0
-"""So much has to have ended of a kind before it is believed."""
-HALVED_AFTER: Final = 2000
-"""An end counts half once so many others have been seen."""
+"""So much has to have ended before anything is believed."""
+HALVED_AFTER: Final = 500
+"""An end counts half once so many others have been seen, and not before those who are there have ended ten times."""
+TURNOVERS: Final = 10.0
+WIDER: Final = 5.0
+"""So many of its own a kind has to have seen at an age until they count as much as those of the wider one."""
+ALIKE: Final = 3.0
+"""So many that come together end alike, and tell as much as one."""
 KINDS_MAX: Final = 2048
-_STEP: Final = 2.0 ** (1.0 / HALVED_AFTER)
 _LARGE: Final = 1e12
+_LEAST: Final = 1e-3
+_MOST: Final = 1.0 - 1e-9
 EDGES: Final[Floats] = np.array([SHORTEST_S * GROWTH**index for index in range(BINS)], np.float64)
 """Where each bin ends; the first begins at 0, and the last never ends."""
 _EDGES: Final[list[float]] = EDGES.tolist()
+_FROM_0: Final[Floats] = np.concatenate([[0.0], EDGES])
 
 
 class Lifetimes:
@@ -43,8 +52,11 @@ class Lifetimes:
         self._next = 1.0
         self.seen = 0
 
-    def ended(self, kind: Kind, lifetime_s: float) -> None:
-        """A pod of the kind has ended after so long."""
+    def ended(self, kind: Kind, lifetime_s: float, among: int = 0) -> None:
+        """A pod of the kind has ended after so long, one of so many that have a place.
+
+        Those that run count in full, whatever their age; so ends must not be forgotten sooner than pods come and go.
+        """
         self.seen += 1
         place = _bin(lifetime_s)
         for length in range(len(kind) + 1):
@@ -56,14 +68,14 @@ class Lifetimes:
             ends[place] += self._next
         while len(self._ends) > KINDS_MAX:
             self._ends.popitem(last=False)
-        self._next *= _STEP
+        self._next *= 2.0 ** (1.0 / max(HALVED_AFTER, TURNOVERS * among))
         if self._next > _LARGE:
             for ends in self._ends.values():
                 ends /= self._next
             self._next = 1.0
 
     def curves(self, running: Iterable[tuple[Kind, float]]) -> Curves:
-        """The shares that reach each age; `running` are those that run, with their ages in seconds."""
+        """What can be drawn; `running` are those that run, with their ages in seconds."""
         at_risk: dict[Kind, Floats] = {}
         for kind, age_s in running:
             place = _bin(age_s)
@@ -76,49 +88,76 @@ class Lifetimes:
 
 
 class Curves:
-    """For each kind the share of its pods that reaches each age."""
+    """What is known of each kind."""
 
     def __init__(self, ends: dict[Kind, Floats], running: dict[Kind, Floats]) -> None:
         self._ends = ends
         self._running = running
-        self._known: dict[Kind, Floats] = {}
+        self._counts: dict[Kind, tuple[Floats, Floats] | None] = {}
+        everyone = ends.get(())
+        self.known = everyone is not None and float(everyone.sum()) >= ENOUGH
 
-    def of(self, kind: Kind) -> Floats | None:
-        """The share that is left at the end of each bin, of the narrowest kind of which enough was seen; None: of none
-        was."""
-        for length in range(len(kind), -1, -1):
-            each = kind[:length]
-            ends = self._ends.get(each)
-            if ends is not None and ends.sum() >= ENOUGH:
-                return self._survival(each, ends)
-        return None
+    def drawn(self, rng: np.random.Generator) -> Drawn:
+        """One way in which it may be."""
+        return Drawn(self, rng)
 
-    def _survival(self, kind: Kind, ends: Floats) -> Floats:
-        found = self._known.get(kind)
+    def counts(self, kind: Kind) -> tuple[Floats, Floats] | None:
+        """For each age how many have ended there, and how many have gone on, as far as they tell something of their
+        own; None: nothing was seen of the kind."""
+        if kind not in self._counts:
+            self._counts[kind] = self._counted(self._ends.get(kind), self._running.get(kind))
+        return self._counts[kind]
+
+    def _counted(self, ends: Floats | None, running: Floats | None) -> tuple[Floats, Floats] | None:
+        if ends is None and running is None:
+            return None
+        none = np.zeros(BINS)
+        ends, running = none if ends is None else ends, none if running is None else running
+        later = ends[::-1].cumsum()[::-1] - ends
+        runs = running[::-1].cumsum()[::-1] - running / 2  # who is within the bin has survived half of it
+        return ends / ALIKE, (later + runs) / ALIKE
+
+
+class Drawn:
+    """How long pods stay, in one way in which it may be."""
+
+    def __init__(self, curves: Curves, rng: np.random.Generator) -> None:
+        self._curves = curves
+        self._rng = rng
+        self._hazards: dict[Kind, Floats] = {}
+        self._lost: dict[Kind, Floats] = {}
+
+    def left_s(self, kind: Kind, ages_s: Floats) -> Floats:
+        """How long pods of such ages will go on; infinite where nothing is known, and beyond a year."""
+        if not self._curves.known:
+            return np.full(ages_s.shape, np.inf)
+        lost = self._lost.get(kind)
+        if lost is None:
+            lost = self._lost[kind] = np.concatenate([[0.0], (-np.log1p(-self._hazard(kind))).cumsum()])
+        # By the logarithm of the share that is lost, as much more goes until one ends is exponential.
+        until = np.interp(ages_s, _FROM_0, lost) + self._rng.exponential(size=ages_s.shape)
+        return np.where(until > lost[-1], np.inf, np.maximum(np.interp(until, lost, _FROM_0) - ages_s, 0.0))
+
+    def _hazard(self, kind: Kind) -> Floats:
+        """Of those that reach each age, the part that ends there."""
+        found = self._hazards.get(kind)
         if found is None:
-            running = self._running.get(kind, np.zeros(BINS))
-            later_ends = ends[::-1].cumsum()[::-1]
-            later_runs = running[::-1].cumsum()[::-1] - running / 2  # who is within the bin has survived half of it
-            hazard = np.divide(ends, later_ends + later_runs, out=np.zeros(BINS), where=later_ends > 0)
-            found = np.asarray(np.cumprod(1.0 - np.minimum(hazard, 1.0)), np.float64)
-            self._known[kind] = found
+            counts = self._curves.counts(kind)
+            if kind:
+                wider = self._hazard(kind[:-1])
+                found = wider if counts is None else self._draw(wider, WIDER, *counts)
+            elif counts is not None:
+                ended, went_on = counts
+                anywhere = np.full(BINS, ended.sum() / (ended + went_on).sum())
+                found = self._draw(anywhere, 1.0, ended, went_on)
+            else:
+                found = np.zeros(BINS)
+            self._hazards[kind] = found
         return found
 
-    def left_s(self, kind: Kind, age_s: float, chance: Floats) -> Floats:
-        """How long one of this age will go on, for each chance (0: it ends at once, towards 1: late); infinite beyond
-        what was seen."""
-        survival = self.of(kind)
-        if survival is None:
-            return np.full(chance.shape, np.inf)
-        edges = np.concatenate([[0.0], EDGES])
-        shares = np.concatenate([[1.0], survival])
-        reached = float(np.interp(age_s, edges, shares))
-        if reached <= 0.0:
-            return np.full(chance.shape, max(age_s, SHORTEST_S) * 0.1)  # older than all that were seen
-        wanted = reached * (1.0 - chance)
-        # Shares fall with age: turned round they rise, as it takes to look them up.
-        ages = np.interp(wanted, shares[::-1], edges[::-1])
-        return np.where(wanted < shares[-1], np.inf, np.maximum(ages - age_s, 0.0))
+    def _draw(self, expected: Floats, worth: float, ended: Floats, went_on: Floats) -> Floats:
+        ends, stays = worth * expected + ended, worth * (1.0 - expected) + went_on
+        return np.asarray(np.minimum(self._rng.beta(ends + _LEAST, stays + _LEAST), _MOST), np.float64)
 
 
 def _bin(age_s: float) -> int:
