@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 Kind = tuple[Hashable, ...]
 """From wide to narrow; each beginning of it is a kind as well, the empty one that of all."""
 
@@ -38,10 +39,14 @@ KINDS_MAX: Final = 2048
 _LARGE: Final = 1e12
 _LEAST: Final = 1e-3
 _MOST: Final = 1.0 - 1e-9
+_APART: Final = 2000.0
+"""More than the logarithms of a row can come to."""
+_TINY: Final = 1e-12
 EDGES: Final[Floats] = np.array([SHORTEST_S * GROWTH**index for index in range(BINS)], np.float64)
 """Where each bin ends; the first begins at 0, and the last never ends."""
 _EDGES: Final[list[float]] = EDGES.tolist()
 _FROM_0: Final[Floats] = np.concatenate([[0.0], EDGES])
+_WIDTHS: Final[Floats] = np.diff(_FROM_0)
 
 
 class Lifetimes:
@@ -74,8 +79,9 @@ class Lifetimes:
                 ends /= self._next
             self._next = 1.0
 
-    def curves(self, running: Iterable[tuple[Kind, float]]) -> Curves:
-        """What can be drawn; `running` are those that run, with their ages in seconds."""
+    def curves(self, running: Iterable[tuple[Kind, float]], come: Iterable[Kind] = ()) -> Curves:
+        """What can be drawn; `running` are those that run, with their ages in seconds, `come` others that are asked
+        about."""
         at_risk: dict[Kind, Floats] = {}
         for kind, age_s in running:
             place = _bin(age_s)
@@ -84,80 +90,80 @@ class Lifetimes:
                 if counts is None:
                     counts = at_risk[kind[:length]] = np.zeros(BINS)
                 counts[place] += 1.0
-        return Curves({kind: ends / self._next for kind, ends in self._ends.items()}, at_risk)
+        asked = dict.fromkeys(kind[:length] for kind in come for length in range(len(kind) + 1))
+        known = [kind for kind in {(): None, **at_risk, **asked} if kind in at_risk or kind in self._ends]
+        ends = {kind: self._ends[kind] / self._next for kind in known if kind in self._ends}
+        return Curves(ends, at_risk, known)
 
 
 class Curves:
-    """What is known of each kind."""
+    """What is known of some kinds, as tables with a row for each; wide ones come first."""
 
-    def __init__(self, ends: dict[Kind, Floats], running: dict[Kind, Floats]) -> None:
-        self._ends = ends
-        self._running = running
-        self._counts: dict[Kind, tuple[Floats, Floats] | None] = {}
-        everyone = ends.get(())
-        self.known = everyone is not None and float(everyone.sum()) >= ENOUGH
+    def __init__(self, ends: dict[Kind, Floats], running: dict[Kind, Floats], kinds: Iterable[Kind]) -> None:
+        ordered = sorted(dict.fromkeys([(), *kinds]), key=len)
+        none = np.zeros(BINS)
+        ended = np.array([ends.get(kind, none) for kind in ordered])
+        runs = np.array([running.get(kind, none) for kind in ordered])
+        later = ended[:, ::-1].cumsum(axis=1)[:, ::-1] - ended
+        survive = runs[:, ::-1].cumsum(axis=1)[:, ::-1] - runs / 2  # who is within the bin has survived half of it
+        self.known = float(ended[0].sum()) >= ENOUGH
+        self.ended = ended / ALIKE
+        """How many have ended at each age, as far as they tell something of their own."""
+        self.went_on = (later + survive) / ALIKE
+        """How many were older then."""
+        self._rows = {kind: row for row, kind in enumerate(ordered)}
+        self.wider = np.array([self.row(kind[:-1]) for kind in ordered], np.intp)
+        """The row of the kind that each leans on."""
+        lengths = [len(kind) for kind in ordered]
+        edges = [bisect_left(lengths, length) for length in range(1, max(lengths) + 2)]
+        self.levels = [slice(low, high) for low, high in zip([0, *edges[:-1]], edges, strict=True) if high > low]
+
+    def row(self, kind: Kind) -> int:
+        """That of the kind, or of the next wider one of which something was seen."""
+        while kind not in self._rows:
+            kind = kind[:-1]
+        return self._rows[kind]
 
     def drawn(self, rng: np.random.Generator) -> Drawn:
         """One way in which it may be."""
         return Drawn(self, rng)
-
-    def counts(self, kind: Kind) -> tuple[Floats, Floats] | None:
-        """For each age how many have ended there, and how many have gone on, as far as they tell something of their
-        own; None: nothing was seen of the kind."""
-        if kind not in self._counts:
-            self._counts[kind] = self._counted(self._ends.get(kind), self._running.get(kind))
-        return self._counts[kind]
-
-    def _counted(self, ends: Floats | None, running: Floats | None) -> tuple[Floats, Floats] | None:
-        if ends is None and running is None:
-            return None
-        none = np.zeros(BINS)
-        ends, running = none if ends is None else ends, none if running is None else running
-        later = ends[::-1].cumsum()[::-1] - ends
-        runs = running[::-1].cumsum()[::-1] - running / 2  # who is within the bin has survived half of it
-        return ends / ALIKE, (later + runs) / ALIKE
 
 
 class Drawn:
     """How long pods stay, in one way in which it may be."""
 
     def __init__(self, curves: Curves, rng: np.random.Generator) -> None:
-        self._curves = curves
         self._rng = rng
-        self._hazards: dict[Kind, Floats] = {}
-        self._lost: dict[Kind, Floats] = {}
-
-    def left_s(self, kind: Kind, ages_s: Floats) -> Floats:
-        """How long pods of such ages will go on; infinite where nothing is known, and beyond a year."""
-        if not self._curves.known:
-            return np.full(ages_s.shape, np.inf)
-        lost = self._lost.get(kind)
-        if lost is None:
-            lost = self._lost[kind] = np.concatenate([[0.0], (-np.log1p(-self._hazard(kind))).cumsum()])
-        # By the logarithm of the share that is lost, as much more goes until one ends is exponential.
-        until = np.interp(ages_s, _FROM_0, lost) + self._rng.exponential(size=ages_s.shape)
-        return np.where(until > lost[-1], np.inf, np.maximum(np.interp(until, lost, _FROM_0) - ages_s, 0.0))
-
-    def _hazard(self, kind: Kind) -> Floats:
-        """Of those that reach each age, the part that ends there."""
-        found = self._hazards.get(kind)
-        if found is None:
-            counts = self._curves.counts(kind)
-            if kind:
-                wider = self._hazard(kind[:-1])
-                found = wider if counts is None else self._draw(wider, WIDER, *counts)
-            elif counts is not None:
-                ended, went_on = counts
-                anywhere = np.full(BINS, ended.sum() / (ended + went_on).sum())
-                found = self._draw(anywhere, 1.0, ended, went_on)
+        self._known = curves.known
+        hazards = np.empty(curves.ended.shape)
+        for level in curves.levels if self._known else ():
+            ended, went_on = curves.ended[level], curves.went_on[level]
+            if level.start:
+                expected, worth = hazards[curves.wider[level]], WIDER
             else:
-                found = np.zeros(BINS)
-            self._hazards[kind] = found
-        return found
+                expected, worth = np.full(ended.shape, ended.sum() / (ended + went_on).sum()), 1.0
+            stay = worth * (1.0 - expected) + went_on
+            hazards[level] = np.minimum(rng.beta(worth * expected + ended + _LEAST, stay + _LEAST), _MOST)
+        self._lost = np.zeros((len(hazards), BINS + 1))
+        if self._known:
+            np.cumsum(-np.log1p(-hazards), axis=1, out=self._lost[:, 1:])
+        # A row after the other, so that one search finds places in all of them.
+        self._flat = (self._lost + _APART * np.arange(len(hazards))[:, None]).ravel()
 
-    def _draw(self, expected: Floats, worth: float, ended: Floats, went_on: Floats) -> Floats:
-        ends, stays = worth * expected + ended, worth * (1.0 - expected) + went_on
-        return np.asarray(np.minimum(self._rng.beta(ends + _LEAST, stays + _LEAST), _MOST), np.float64)
+    def left_s(self, rows: Rows, ages_s: Floats) -> Floats:
+        """How long pods of such kinds and ages will go on; infinite where nothing is known, and beyond a year."""
+        if not self._known:
+            return np.full(ages_s.shape, np.inf)
+        places = np.minimum(np.searchsorted(_FROM_0, ages_s, side="right") - 1, BINS - 1)
+        lost, more = self._lost[rows, places], self._lost[rows, places + 1]
+        reached = lost + (more - lost) * np.minimum((ages_s - _FROM_0[places]) / _WIDTHS[places], 1.0)
+        # By the logarithm of the share that is lost, as much more goes until one ends is exponential.
+        until = reached + self._rng.exponential(size=ages_s.shape)
+        found = np.searchsorted(self._flat, until + _APART * rows, side="right") - 1 - (BINS + 1) * rows
+        places = np.minimum(found, BINS - 1)
+        lost, more = self._lost[rows, places], self._lost[rows, places + 1]
+        ages = _FROM_0[places] + _WIDTHS[places] * (until - lost) / np.maximum(more - lost, _TINY)
+        return np.where(found >= BINS, np.inf, np.maximum(ages - ages_s, 0.0))
 
 
 def _bin(age_s: float) -> int:

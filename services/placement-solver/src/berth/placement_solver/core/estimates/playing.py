@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.estimates.ground import Floats, Ground, Want
-from berth.placement_solver.core.estimates.lifetimes import Curves, Drawn, Kind
+from berth.placement_solver.core.estimates.ground import Ground, Want
+from berth.placement_solver.core.estimates.lifetimes import Curves, Drawn
 
 EVENTS_MAX: Final = 2000
 """In one game; who has not started by then starts later than is known."""
@@ -37,11 +37,12 @@ Held = tuple[tuple[int, float], ...]
 
 
 class _Unit(NamedTuple):
-    """One that waits in a game: its place in the order, its class, its kind, its name where it is asked about."""
+    """One that waits in a game: its place in the order, its class, the row of its kind, its name where it is asked
+    about."""
 
     order: tuple[int, int]
     cls: int
-    kind: Kind
+    kind: int
     id: str
 
 
@@ -135,28 +136,21 @@ def played(
     known. Fewer times when time `is_over`."""
     found: dict[str, list[float]] = {each.id: [] for each in ground.waits}
     rng = np.random.default_rng(seed)
-    kinds, classes = _by_kind(ground), _Classes(ground)
+    classes = _Classes(ground, curves)
+    kinds = np.array([curves.row(each.kind) for each in ground.runs], np.intp)
+    ages_s = np.array([each.age_s for each in ground.runs], np.float64)
     late = dict.fromkeys(found, 0)
     for _ in range(times):
         asked = {unit for unit, often in late.items() if often <= LATE_MAX * times}
         if not asked or is_over():
             break
         drawn = curves.drawn(rng)
-        ends = np.empty(len(ground.runs))
-        for kind, (places, ages_s) in kinds.items():
-            ends[places] = drawn.left_s(kind, ages_s)
+        ends = drawn.left_s(kinds, ages_s)
         started = _Game(ground, classes, drawn, rng, asked).play(ends.tolist(), events_max)
         for unit, starts in found.items():
             late[unit] += unit not in started
             starts.append(started.get(unit, np.inf))
     return found
-
-
-def _by_kind(ground: Ground) -> dict[Kind, tuple[list[int], Floats]]:
-    places: dict[Kind, list[int]] = {}
-    for place, each in enumerate(ground.runs):
-        places.setdefault(each.kind, []).append(place)
-    return {kind: (each, np.array([ground.runs[at].age_s for at in each])) for kind, each in places.items()}
 
 
 class _Coming:
@@ -179,13 +173,14 @@ class _Coming:
 
 class _Classes:
     """Those who want the same, numbered: once for all games. `waits` and `comes` have the number of each unit that
-    waits, and of each that has arrived."""
+    waits, and of each that has arrived, with the row of its kind; `running` is who has what at first."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, curves: Curves) -> None:
         self.all: list[_Class] = []
         self._numbers: dict[tuple[Want, int, int], int] = {}
-        self.waits = [self._number(each.want, each.size, each.rows) for each in ground.waits]
-        self.comes = [self._number(each.want, 1, each.rows) for each in ground.arrives]
+        self.waits = [(self._number(each.want, each.size, each.rows), curves.row(each.kind)) for each in ground.waits]
+        self.running: list[tuple[int, Want, Held]] = [(each.row, each.want, each.held) for each in ground.runs]
+        self.comes = [(self._number(each.want, 1, each.rows), curves.row(each.kind)) for each in ground.arrives]
 
     def _number(self, want: Want, size: int, rows: npt.NDArray[np.bool_] | None) -> int:
         key = (want, size, 0 if rows is None else hash(rows.tobytes()))
@@ -206,8 +201,8 @@ class _Game:
         self._heads: list[tuple[tuple[int, int], int]] = []
         """The first one of each class that waits, in order."""
         self._events: list[tuple[float, int, int]] = []
-        self._running: list[tuple[int, Want, Held]] = [(each.row, each.want, each.held) for each in ground.runs]
-        self._drawn: dict[Kind, list[float]] = {}
+        self._running = classes.running.copy()
+        self._drawn: dict[int, list[float]] = {}
         self._targets = set(asked)
         self._started: dict[str, float] = {}
         self._came = 0
@@ -215,8 +210,8 @@ class _Game:
     def play(self, ends: list[float], events_max: int) -> dict[str, float]:
         """When each started."""
         ground, events = self._ground, self._events
-        for waits, number in zip(ground.waits, self._classes.waits, strict=True):
-            self._wait(number, waits.kind, waits.priority, waits.id)
+        for waits, (number, kind) in zip(ground.waits, self._classes.waits, strict=True):
+            self._wait(number, kind, waits.priority, waits.id)
         coming = _Coming(ground, self._rng)
         events += [(at, _END, index) for index, at in enumerate(ends) if at < np.inf]
         heapq.heapify(events)
@@ -235,7 +230,7 @@ class _Game:
                 self._fill(now, row, want)
         return self._started
 
-    def _wait(self, number: int, kind: Kind, priority: int, unit: str) -> None:
+    def _wait(self, number: int, kind: int, priority: int, unit: str) -> None:
         self._came += 1
         queue, order = self._queues[number], (-priority, self._came)
         if not queue:
@@ -244,11 +239,11 @@ class _Game:
 
     def _arrive(self, now: float, index: int) -> None:
         """One like those who wait already waits behind them."""
-        arrived, number = self._ground.arrives[index], self._classes.comes[index]
+        number, kind = self._classes.comes[index]
         if not self._queues[number] and (rows := self._everywhere(self._classes.all[number])) is not None:
-            self._start(_Unit((0, 0), number, arrived.kind, ""), rows, now)
+            self._start(_Unit((0, 0), number, kind, ""), rows, now)
         else:
-            self._wait(number, arrived.kind, arrived.priority, "")
+            self._wait(number, kind, self._ground.arrives[index].priority, "")
 
     def _fill(self, now: float, row: int, ended: Want) -> None:
         """Somebody has ended on a row: who waits takes what is free there now, first ones first."""
@@ -295,10 +290,10 @@ class _Game:
             self._started[unit.id] = now
             self._targets.discard(unit.id)
 
-    def _lasts(self, kind: Kind) -> float:
+    def _lasts(self, kind: int) -> float:
         drawn = self._drawn.get(kind)
         if not drawn:
-            drawn = self._drawn[kind] = self._lifetimes.left_s(kind, _BORN).tolist()
+            drawn = self._drawn[kind] = self._lifetimes.left_s(np.full(DRAWN, kind), _BORN).tolist()
         return drawn.pop()
 
     def _everywhere(self, cls: _Class) -> list[int] | None:
