@@ -145,7 +145,9 @@ def starts_of(cluster: ClusterView, now_s: float, is_over: Callable[[], bool]) -
     """When each that waits starts, in seconds from now, each time that it is played; without those of whom too little
     is known. The view is not changed but for what classes keep."""
     ground = Gathering(cluster, now_s).ground()
-    curves = cluster.stays.lifetimes.curves((each.kind, each.age_s) for each in ground.runs)
+    runs = ((each.kind, each.age_s) for each in ground.runs)
+    come = [*(each.kind for each in ground.waits), *(each.kind for each in ground.arrives)]
+    curves = cluster.stays.lifetimes.curves(runs, come)
     found = played(ground, curves, SEED, PLAYED, is_over)
     return {unit: starts for unit, starts in found.items() if np.isfinite(starts).sum() * 10 >= len(starts) * 9}
 

@@ -41,14 +41,12 @@ class Gathering:
         cluster = self._cluster
         size = len(cluster.nodes)
         waits = self._waits()
-        arrives = [self._arrives(pod) for _, pod in cluster.stays.arrivals]
+        arrives = self._arrivals()
         cards = self._cards(size)
         runs = self._runs(cards)
         free = cluster.nodes.free[:, :size].astype(np.float64)
         free[:, ~cluster.nodes.alive[:size]] = -1.0
-        times = [at for at, _ in cluster.stays.arrivals]
-        every_s = max(self._now_s - times[0], 1.0) / len(times) if times else np.inf
-        return Ground(free, cards, self._room(), runs, waits, arrives, float(every_s))
+        return Ground(free, cards, self._room(), runs, waits, arrives)
 
     def _waits(self) -> list[Waits]:
         cluster = self._cluster
@@ -84,11 +82,21 @@ class Gathering:
             return "/".join(waiting.name), 1
         return waiting.group, sum(gangs.needed(each) for each in gangs.members_of_group(waiting.group))
 
-    def _arrives(self, pod: Pod) -> Arrives:
+    def _arrivals(self) -> list[Arrives]:
+        """Those that have arrived lately. Since the last one nobody has: that gap is the first one's."""
+        arrivals = self._cluster.stays.arrivals
+        if not arrivals:
+            return []
+        times = np.array([at for at, _ in arrivals])
+        gaps = np.maximum(np.diff(times, prepend=times[0]), 0.0)
+        gaps[0] = max(self._now_s - times[-1], 1.0)
+        return [self._arrives(pod, gap_s) for (_, pod), gap_s in zip(arrivals, gaps.tolist(), strict=True)]
+
+    def _arrives(self, pod: Pod, gap_s: float) -> Arrives:
         cluster = self._cluster
         cls = cluster.classes.of(pod.template, list(pod.problems))
         payer = cluster.payers.of(pod)
-        return Arrives(self._want(cls, pod, payer), kind_of(pod, payer), self._rows(cls), pod.template.priority)
+        return Arrives(self._want(cls, pod, payer), kind_of(pod, payer), self._rows(cls), pod.template.priority, gap_s)
 
     def _rows(self, cls: PodClass) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
         rows = self._cluster.solver.costs.suitable(cls)[: len(self._cluster.nodes)]

@@ -143,7 +143,8 @@ class StateBucket(WaitingRules, InventoryBucket, LoadBuckets):
             self.prices.workload.left()
         self.happenings.relabelled(self._leaving, pod)
         if any(each is not None and self.is_ours(each) for each in (self._leaving, pod)):
-            self.stays.see(self._leaving, pod, self.payers.of, self.now_ms / 1000)
+            among = max(len(self.book.pods) - len(self.queue.waiting), 0)
+            self.stays.see(self._leaving, pod, self.payers.of, self.now_ms / 1000, among)
         self._leaving = None
         self._see_pod(name)
         for each in sorted(beneficiaries | self.beneficiaries.of(name, self.book)):

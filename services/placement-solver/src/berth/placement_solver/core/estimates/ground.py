@@ -46,17 +46,18 @@ class Waits(NamedTuple):
 
 
 class Arrives(NamedTuple):
-    """One that has arrived lately, as others will."""
+    """One that has arrived lately, as others will, so long after the one before it."""
 
     want: Want
     kind: Kind
     rows: npt.NDArray[np.bool_] | None
     priority: int
+    gap_s: float
 
 
 class Ground(NamedTuple):
     """`free` is by column and row, `cards` what is free of each card by row (-1: there is none), `room` what each
-    group may still be charged, by group and resource. `every_s` is how long it takes until another one arrives."""
+    group may still be charged, by group and resource. `arrives` is in the order in which they came."""
 
     free: Floats
     cards: Floats
@@ -64,4 +65,3 @@ class Ground(NamedTuple):
     runs: list[Runs]
     waits: list[Waits]
     arrives: list[Arrives]
-    every_s: float

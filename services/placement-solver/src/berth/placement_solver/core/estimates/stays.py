@@ -31,9 +31,10 @@ class Stays:
         after: Pod | None,
         payer: Callable[[Pod], tuple[str, str] | None],
         now_s: float,
+        among: int,
     ) -> None:
         """A pod of ours has changed, come (`before` is None) or gone. `payer` knows the group that pays for one,
-        `now_s` is unix time."""
+        `now_s` is unix time, `among` about how many have a place."""
         if after is not None and before is None and not after.node:
             self.arrivals.append((now_s, after))
         if before is None or not before.node or before.phase in FINISHED_PHASES or before.mirror:
@@ -41,7 +42,7 @@ class Stays:
         has_ended = after is None or after.uid != before.uid or after.phase in FINISHED_PHASES
         began = unix_of(before.scheduled) if has_ended else None
         if began is not None and began <= now_s:
-            self.lifetimes.ended(kind_of(before, payer(before)), now_s - began)
+            self.lifetimes.ended(kind_of(before, payer(before)), now_s - began, among)
 
 
 def kind_of(pod: Pod, payer: tuple[str, str] | None) -> Kind:
