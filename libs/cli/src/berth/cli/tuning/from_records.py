@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -107,18 +108,18 @@ def _arrivals(lives: Sequence[_Life], now_s: float, seed: int) -> tuple[list[Arr
     if not stayed:
         raise CliError("no pod was recorded from its node to its end: nobody can say how long pods stay")
     ages = {id(each): now_s - each.began_s for each in lives if each.began_s is not None and id(each) not in stayed}
-    curves = lifetimes.curves((kind_of(life.pod, None), ages[id(life)]) for life in lives if id(life) in ages)
+    others = [life for life in lives if id(life) not in stayed]
+    kinds = [kind_of(life.pod, None) for life in others]
+    running = ((kind, ages[id(life)]) for kind, life in zip(kinds, others, strict=True) if id(life) in ages)
+    curves = lifetimes.curves(running, kinds)
+    rows = np.array([curves.row(kind) for kind in kinds], np.intp)
+    reached = np.array([ages.get(id(life), 0.0) for life in others])
+    left = curves.drawn(np.random.default_rng(seed)).left_s(rows, reached)
     longest = max([*stayed.values(), *ages.values()])
-    chances = np.random.default_rng(seed).random(len(lives))
-    arrivals = []
-    for life, chance in zip(lives, chances, strict=True):
-        stay = stayed.get(id(life))
-        if stay is None:
-            age = ages.get(id(life), 0.0)
-            left = float(curves.left_s(kind_of(life.pod, None), age, np.array([chance]))[0])
-            stay = age + left if np.isfinite(left) else max(longest, age)
-        arrivals.append(Arrival(life.created_s, alone(life.pod.template), max(stay, 1.0)))
-    assumed = len(lives) - len(stayed)
+    for life, age, more in zip(others, reached.tolist(), left.tolist(), strict=True):
+        stayed[id(life)] = age + more if math.isfinite(more) else max(longest, age)
+    arrivals = [Arrival(life.created_s, alone(life.pod.template), max(stayed[id(life)], 1.0)) for life in lives]
+    assumed = len(others)
     about = [f"{assumed} of {len(lives)} pods had not ended: how long they stay is drawn from pods of their kind"]
     return arrivals, about if assumed else []
 
