@@ -90,7 +90,7 @@ async def test_deletions_carry_their_payload_and_traces_come_along(bus: Bus, spa
     await asyncio.wait_for(follower.ready.wait(), 5)
     owned = bus.owned(STATE)
     owned.put("pod.ns.a", b"1", traceparent="00-11-22-01")
-    await owned.drain()
+    await eventually(lambda: len(view.entries) == 1)
     owned.delete("pod.ns.a", b'{"version":7}')
     await owned.drain()
     await eventually(lambda: len(view.entries) == 2)
