@@ -139,7 +139,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "E5": (2, "I11 I11c"),
     "E6": (0, "I11g"),
     "E8": (0, "I34"),
-    "E9": (2, "I34"),
+    "E9": (7, "I34"),
     "E10 equals": (0, "I11b"),
     "E10 protected": (0, "I11e"),
 }
