@@ -9,7 +9,7 @@ reports), and the CPU that it takes and its memory are read from /proc; then con
 
 Prints medians and ratios; asserts nothing.
 
-    python tests/bench/bench_agent.py [--pods 100] [--containers 3] [--rounds 60] [--seconds 30]
+    python tests/bench/bench_agent.py [--pods 100] [--containers 3] [--rounds 60] [--seconds 30] [--enforce-alone]
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def rounds(folder: Path, pods: int, containers: int, count: int) -> None:
             print(f"  {name}: {each}")
 
 
-async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
-    """The agent as a process, with a bus and a container runtime."""
+async def whole(folder: Path, pods: int, containers: int, seconds: int, *, is_alone: bool) -> None:
+    """The agent as a process, with a bus and a container runtime. `is_alone`: the component `enforce` alone."""
     node = NodeOfFiles(folder / "node", pods, containers)
     runtime = FakeRuntime(folder / "nri.sock")
     with NatsServer() as server:
@@ -158,7 +158,9 @@ async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
         for uid, told in node.told().items():
             slo.put(node_pod_key(NODE, uid), encode(told))
         await runtime.start()
-        agent = subprocess.Popen([sys.executable, "-m", "berth.node_qos_enforcer"], env=_environ(node, folder, server))
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "berth.node_qos_enforcer"], env=_environ(node, folder, server, is_alone=is_alone)
+        )
         try:
             peer = await runtime.plugin()
             await peer.ready([node.listed()])
@@ -178,15 +180,11 @@ async def whole(folder: Path, pods: int, containers: int, seconds: int) -> None:
             await bus.close()
 
 
-def _environ(node: NodeOfFiles, folder: Path, server: NatsServer) -> dict[str, str]:
+def _environ(node: NodeOfFiles, folder: Path, server: NatsServer, *, is_alone: bool) -> dict[str, str]:
     given = {
         "NODE_NAME": NODE,
         "NATS_URL": server.url,
         "ENFORCE": "true",
-        "ENFORCE_NETWORK": "true",
-        "ENFORCE_CORES": "true",
-        "ENFORCE_KERNEL": "true",
-        "ENFORCE_PERF": "true",
         "CPUS": "true",
         "PROC_ROOT": str(node.root / "proc"),
         "SYS_ROOT": str(node.root / "sys"),
@@ -199,6 +197,7 @@ def _environ(node: NodeOfFiles, folder: Path, server: NatsServer) -> dict[str, s
         "KUBELET_ROOT": "",
         "LOG_LEVEL": "error",
     }
+    given |= {f"ENFORCE_{name}": str(not is_alone).lower() for name in ("NETWORK", "CORES", "KERNEL", "PERF")}
     return {**os.environ, **{f"BERTH_{name}": value for name, value in given.items()}}
 
 
@@ -246,12 +245,13 @@ def main() -> None:
     parser.add_argument("--containers", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--enforce-alone", action="store_true", help="the process has no other component's rights")
     given = parser.parse_args()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         rounds(Path(folder), given.pods, given.containers, given.rounds)
         if given.seconds:
-            asyncio.run(whole(Path(folder), given.pods, given.containers, given.seconds))
+            asyncio.run(whole(Path(folder), given.pods, given.containers, given.seconds, is_alone=given.enforce_alone))
 
 
 if __name__ == "__main__":
