@@ -166,7 +166,6 @@ class Capacity:
         """Who pays for it: who paid at the bind, while that group is there. What nobody paid for, nobody pays for."""
         if not hold.quota or hold.quota in self.groups:
             return hold.quota
-        self.claims.uses_default = self.rules.uses_default
         return payer_of(self.claims, hold.quota, hold.named, hold.namespace) or ""
 
     def _paid(self, hold: Hold) -> Hold:

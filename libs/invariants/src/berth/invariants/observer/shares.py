@@ -79,6 +79,7 @@ class Shares:
             del said[:-KEPT_MAX]
         if key == RULES_KEY and group.rules != self._capacity.rules:
             self._capacity.rules = group.rules
+            self._capacity.claims.uses_default = group.rules.uses_default
             self._capacity.regroup()
             self._capacity.quotas_changed()
 
