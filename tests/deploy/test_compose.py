@@ -14,8 +14,9 @@ import nats
 import pytest
 import yaml
 from nats.aio.client import Client
-from tests.deploy.manifests import tool
+from tests.deploy.manifests import WORKLOADS, tool
 
+from berth.cli.stack.services import FULL_SHARE, SERVICES
 from berth.runtime.settings import load_settings
 from berth.testing.nats_server import find_server
 from berth.testing.views import eventually
@@ -46,6 +47,20 @@ def test_every_service_is_there(compose: dict[str, Any], services: list[str]) ->
         build = {"target": "nats"} if name == "nats" else {"args": {"SERVICE": name}}
         assert service["image"] == f"berth/{IMAGES.get(name, name)}:${{BERTH_TAG:-dev}}"
         assert service.get("build") == (None if name in IMAGES else {"context": ".", **build})
+
+
+def test_who_gives_way_on_full_cores_is_who_does_in_a_cluster(compose: dict[str, Any], services: list[str]) -> None:
+    ours = {spec.name: spec for spec in SERVICES}
+    for workload in WORKLOADS:
+        name = workload["metadata"]["name"]
+        if name not in services or name in {AGENT, "admission-webhook"}:  # a container or a pod waits for these
+            continue
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        asked = int(container["resources"]["requests"]["cpu"].removesuffix("m"))
+        share = min(asked, FULL_SHARE)
+        assert compose["services"][name].get("cpu_shares", 1024) == 1024 * share // FULL_SHARE, name
+        if name in ours:
+            assert ours[name].cpu_milli == share, name
 
 
 def test_no_version_key(compose: dict[str, Any]) -> None:

@@ -192,6 +192,16 @@ async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
         await Process("x", ["/nowhere/x"], tmp_path / "log").start()
 
 
+async def test_who_stands_in_no_pods_way_is_nicer_than_we_are(tmp_path: Path) -> None:
+    niceness = next(spec.niceness for spec in SERVICES if spec.name == "auditor")
+    code = "import os; print('nice', os.nice(0), flush=True)"
+    process = Process("nice", [sys.executable, "-c", code], tmp_path / "log", niceness=niceness)
+    await process.start()
+    await process.wait()
+    assert process.tail().split() == ["nice", str(min(19, os.nice(0) + 6))]
+    assert {spec.niceness for spec in SERVICES if spec.places_pods} == {0}
+
+
 async def test_what_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.cli.stack.process.STOP_TIMEOUT_S", 0.2)
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"

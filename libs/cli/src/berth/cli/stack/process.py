@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from berth.cli.errors import EXIT_USAGE
@@ -17,6 +18,7 @@ from berth.cli.stack.process_monitor import ProcessMonitor
 STOP_TIMEOUT_S = 8.0
 LOG_TAIL_LINES = 15
 _PR_SET_PDEATHSIG = 1
+_AUTOGROUP = Path("/proc/self/autogroup")
 _OURS = ("BERTH_NATS_", "BERTH_KUBE", "BERTH_HTTP_", "BERTH_PORT_FILE", "BERTH_INSTANCE", "BERTH_LEASE_N")
 """Variables that a stack sets itself. Those of the user's shell are meant for another bus or cluster."""
 
@@ -29,10 +31,15 @@ class StartError(Exception):
         self.code = code
 
 
-def _die_with_parent() -> None:
-    """In the child, before it becomes the program: the kernel kills it when its parent is gone (Linux)."""
+def _before_program(niceness: int) -> None:
+    """In the child, before it becomes the program: it gives way, and the kernel kills it when its parent is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if niceness:
+        os.nice(niceness)
+        # Where the kernel groups processes by session, how nice one is counts within its group alone.
+        with contextlib.suppress(OSError):
+            _AUTOGROUP.write_text(str(os.nice(0)))
 
 
 def inherited() -> dict[str, str]:
@@ -41,7 +48,10 @@ def inherited() -> dict[str, str]:
 
 
 class Process:
-    """A named child process. `environment` is added to ours; the log file is appended to over restarts."""
+    """A named child process. `environment` is added to ours; the log file is appended to over restarts.
+
+    `niceness`: how many steps it is nicer than we are.
+    """
 
     def __init__(
         self,
@@ -51,6 +61,7 @@ class Process:
         environment: Mapping[str, str] | None = None,
         *,
         monitor: ProcessMonitor | None = None,
+        niceness: int = 0,
     ) -> None:
         self.name = name
         self.command = list(command)
@@ -58,6 +69,7 @@ class Process:
         self.environment = dict(environment or {})
         self.restarts = 0
         self.starts = 0
+        self._niceness = niceness
         self._watchman = monitor or ProcessMonitor()
         self._child: asyncio.subprocess.Process | None = None
 
@@ -77,7 +89,7 @@ class Process:
                     stderr=log,
                     env={**inherited(), **self.environment},
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=partial(_before_program, self._niceness),
                 )
             except OSError as error:
                 raise StartError(f"{self.name}: cannot run {self.command[0]}: {error}") from error

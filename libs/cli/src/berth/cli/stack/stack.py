@@ -261,7 +261,8 @@ class Stack:
         }
         environment = self._reroute(spec.name, environment)
         command = [sys.executable, "-m", spec.module]
-        process = Process(name, command, self.home / "logs" / f"{name}.log", environment, monitor=self._watchman)
+        log = self.home / "logs" / f"{name}.log"
+        process = Process(name, command, log, environment, monitor=self._watchman, niceness=spec.niceness)
         self.processes[name] = process
 
         async def start() -> None:
