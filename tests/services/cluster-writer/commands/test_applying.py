@@ -64,7 +64,7 @@ async def test_a_koordlets_metric_is_left_alone(desk, api, uid):
 
 async def test_other_kinds_may_not_be_made(desk):
     with pytest.raises(InvalidMessage, match="v1/secrets"):
-        await desk.commands.apply_object(ApplyObject(api="v1/secrets", name="s"))
+        await desk.objects.apply(ApplyObject(api="v1/secrets", name="s"))
 
 
 TOPOLOGY = Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", "n")
@@ -78,7 +78,7 @@ async def test_a_kind_without_a_spec_is_made_of_its_fields(desk, api, uid):
     made = json.loads(api.store.get(TOPOLOGY).body)
     assert (made["kind"], made["topologyPolicies"], made["zones"]) == ("NodeResourceTopology", ["None"], [])
     assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: MANAGER}
-    await desk.commands.delete_object(DeleteObject(api=ask.api, name="n", uid=made["metadata"]["uid"]))
+    await desk.objects.delete(DeleteObject(api=ask.api, name="n", uid=made["metadata"]["uid"]))
     assert api.store.get(TOPOLOGY).status == 404
 
 
@@ -109,7 +109,7 @@ async def test_a_quota_is_made_in_its_namespace_and_follows(desk, api):
 
 async def test_quotas_are_not_deleted(desk):
     with pytest.raises(InvalidMessage, match="is none of"):
-        await desk.commands.delete_object(DeleteObject(api=QUOTA_API, name="pool-root", uid="u"))
+        await desk.objects.delete(DeleteObject(api=QUOTA_API, name="pool-root", uid="u"))
 
 
 async def test_a_spec_that_the_schema_forbids_is_broken(desk, uid):

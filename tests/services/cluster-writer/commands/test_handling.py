@@ -6,7 +6,7 @@ import pytest
 from tests.services.worlds.writer.command_bench import RESERVATION_API, eviction, refusal
 
 from berth.bus.port import Message
-from berth.cluster_writer.commands import RetryLaterError
+from berth.cluster_writer.commands.outcomes import RetryLaterError
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchNode, PatchObject
 from berth.contracts.errors import InvalidMessage

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.services.worlds.writer.command_bench import NODE, SLO, applied, percent, register_again, strategy
 
-from berth.cluster_writer.commands import RetryLaterError
+from berth.cluster_writer.commands.outcomes import RetryLaterError
 from berth.contracts import names
 from berth.contracts.codec import encode
 from berth.kube.answer import Answer

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.services.worlds.writer.command_bench import RESERVATION_API, SLO_API
 
-from berth.cluster_writer.commands import RetryLaterError
+from berth.cluster_writer.commands.outcomes import RetryLaterError
 from berth.contracts import names
 from berth.contracts.command import MANAGER, ApplyObject, DeleteObject
 from berth.contracts.errors import InvalidMessage
@@ -134,4 +134,4 @@ async def test_a_reservation_is_deleted_as_it_was_judged(desk, api):
 
 async def test_kinds_that_nobody_else_writes_may_not_be_deleted(desk):
     with pytest.raises(InvalidMessage, match="is none of"):
-        await desk.commands.delete_object(DeleteObject(api=SLO_API, name="n", uid="u"))
+        await desk.objects.delete(DeleteObject(api=SLO_API, name="n", uid="u"))

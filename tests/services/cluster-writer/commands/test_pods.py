@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.services.worlds.writer.command_bench import refusal
 
-from berth.cluster_writer.commands import RetryLaterError
+from berth.cluster_writer.commands.outcomes import RetryLaterError
 from berth.contracts import subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import ReportPod

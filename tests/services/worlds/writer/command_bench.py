@@ -8,6 +8,7 @@ from typing import Any
 from berth.bus.port import Message
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands
+from berth.cluster_writer.commands.objects import ObjectCommands
 from berth.cluster_writer.eviction_publisher import EvictionPublisher
 from berth.cluster_writer.node_evictions import NodeEvictions
 from berth.cluster_writer.outbox import Note
@@ -89,6 +90,7 @@ class CommandBench:
         self.api, self.outbox = api, FakeOutbox()
         self.cluster = ClusterView(lambda *args: None)
         clock = SystemClock()
+        self.objects = ObjectCommands(api, clock)
         evictions = NodeEvictions(api, clock, EvictionPublisher(FakePublisher(), self.outbox))
         self.commands = Commands(self.cluster, api, self.outbox, clock, evictions)
 
