@@ -135,7 +135,9 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
     check, lines = run.verifier.check, []
     monkeypatch.setattr(optimiser, "solve", better)
     monkeypatch.setattr(consulting, "wanted_of", lambda *_: {})
-    monkeypatch.setattr(consulting, "joint_solution", lambda wanted, units, greedy, *_: Solution(greedy.placements * 9, ()))
+    monkeypatch.setattr(
+        consulting, "joint_solution", lambda wanted, units, greedy, *_: Solution(greedy.placements * 9, ())
+    )
     monkeypatch.setattr(consulting, "worth", len)
     monkeypatch.setattr(run.verifier, "check", lambda claims: ["wrong"] if len(claims) > 6 else check(claims))
     with captured_logs(lines.append, "warning"):

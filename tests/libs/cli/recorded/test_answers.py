@@ -17,10 +17,11 @@ from berth.contracts.codec import decode
 from berth.contracts.ledger import Plan
 from berth.contracts.round import Answer as Told
 from berth.contracts.round import Round
-from berth.placement_solver import answers, consulting
-from berth.placement_solver.answers import advice_in, answer_of, kept_in, kept_of, nodes_in
+from berth.placement_solver import consulting
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.origins import answers
+from berth.placement_solver.origins.answers import advice_in, answer_of, kept_in, kept_of, nodes_in
 from berth.testing.builders import gpu_slots, pod
 
 

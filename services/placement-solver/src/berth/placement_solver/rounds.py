@@ -16,7 +16,6 @@ from berth.contracts.base import Reason
 from berth.contracts.event import BatchBound
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
-from berth.placement_solver.answers import answer_of
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.bounding import Bounding
 from berth.placement_solver.cluster_view import ClusterView
@@ -36,6 +35,7 @@ from berth.placement_solver.growing import Growing
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.origins import BATCH, Made, Origins
+from berth.placement_solver.origins.answers import answer_of
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.revoking import Revoking
