@@ -13,7 +13,7 @@ from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of,
 
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
 from berth.cluster_watcher.kinds import WEBHOOKS as WATCHED_WEBHOOKS
-from berth.cluster_writer.commands import APPLICABLE, WEBHOOKS, WRITABLE
+from berth.cluster_writer.core.writable import APPLICABLE, WEBHOOKS, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
 from berth.contracts import names
 from berth.contracts.inventory import NPU_TEMPLATES

@@ -16,8 +16,8 @@ from berth.placement_solver.core.price import Basis
 from berth.placement_solver.core.prices.stranding import Typical
 from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.origins import TOLD_AGAIN_S, Origins, priced
+from berth.placement_solver.origins.remaking import Remaker
 from berth.placement_solver.reading import MISSED_MAX, Following
-from berth.placement_solver.remaking import Remaker
 from berth.recording.grounds import Grounds, Known, named
 from berth.testing.builders import pod
 

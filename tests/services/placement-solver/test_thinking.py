@@ -11,7 +11,7 @@ from tests.services.worlds.solver.bench import SolverBench
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.state import ElasticQuota, Reservation
-from berth.placement_solver import rounds
+from berth.placement_solver import consulting
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.optimiser import Answer
 from berth.rules.quota_of_pod import DEFAULT_GROUP
@@ -134,9 +134,11 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
 
     check, lines = run.verifier.check, []
     monkeypatch.setattr(optimiser, "solve", better)
-    monkeypatch.setattr(rounds, "wanted_of", lambda *_: {})
-    monkeypatch.setattr(rounds, "joint_solution", lambda wanted, units, greedy, *_: Solution(greedy.placements * 9, ()))
-    monkeypatch.setattr(rounds, "worth", len)
+    monkeypatch.setattr(consulting, "wanted_of", lambda *_: {})
+    monkeypatch.setattr(
+        consulting, "joint_solution", lambda wanted, units, greedy, *_: Solution(greedy.placements * 9, ())
+    )
+    monkeypatch.setattr(consulting, "worth", len)
     monkeypatch.setattr(run.verifier, "check", lambda claims: ["wrong"] if len(claims) > 6 else check(claims))
     with captured_logs(lines.append, "warning"):
         await bench.thought()

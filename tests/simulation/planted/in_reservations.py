@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from tests.simulation.planted.in_writer import together
 
-from berth.cluster_writer.bind_executor import BindExecutor
+from berth.cluster_writer.bind_requests import BindRequests
 from berth.contracts.ledger import Decision
 from berth.kube import resources
 from berth.kube.answer import Answer
@@ -54,12 +54,12 @@ def growth_unclaimed() -> Planted:
 def growth_named_first() -> Planted:
     """The annotation names the plan by which a Reservation grows before its status shows the amounts."""
 
-    async def named_first(self: BindExecutor, decision: Decision, version: int) -> Answer:
+    async def named_first(self: BindRequests, decision: Decision, version: int) -> Answer:
         guard = {"uid": decision.uid, "resourceVersion": str(version)}
         body = {"metadata": {**guard, "annotations": decision.annotations}}
         return await self._api.patch(resources.RESERVATIONS, "", decision.name, body)
 
-    return patch.object(BindExecutor, "_send_growth", named_first)
+    return patch.object(BindRequests, "_send_growth", named_first)
 
 
 def anybody_leaves() -> Planted:

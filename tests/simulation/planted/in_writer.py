@@ -12,8 +12,9 @@ import msgspec
 
 from berth.bus import consumer
 from berth.bus.port import Entry, Stored, Write
-from berth.cluster_writer import bind_executor, views, wave_runner
+from berth.cluster_writer import bind_executor, bind_requests, views, wave_runner
 from berth.cluster_writer.bind_executor import BindExecutor
+from berth.cluster_writer.bind_requests import BindRequests
 from berth.cluster_writer.core import gangs, judge, steps
 from berth.cluster_writer.core.answers import Next, after_bind
 from berth.cluster_writer.core.placements import Placements
@@ -43,9 +44,9 @@ def together(*plants: Planted) -> Iterator[None]:
 
 def half_of_what_was_reserved() -> Planted:
     """A Reservation is bound with half its amounts."""
-    real = bind_executor.format_amounts
+    real = bind_requests.format_amounts
     return patch.object(
-        bind_executor, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
+        bind_requests, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
     )
 
 
@@ -56,13 +57,13 @@ def taken_over_unnoted() -> Planted:
 
 def reserved_on_another_node() -> Planted:
     """A Reservation is bound to the first node that it was not decided for."""
-    real = BindExecutor._send_reservation
+    real = BindRequests._send_reservation
 
-    async def send(self: BindExecutor, decision: Decision, version: int) -> Any:
+    async def send(self: BindRequests, decision: Decision, version: int) -> Any:
         others = sorted(self._cluster.nodes.keys() - {decision.node})
         return await real(self, msgspec.structs.replace(decision, node=others[0]) if others else decision, version)
 
-    return patch.object(BindExecutor, "_send_reservation", send)
+    return patch.object(BindRequests, "_send_reservation", send)
 
 
 def _binding_without(*fields: str) -> Planted:
@@ -105,7 +106,7 @@ def no_answer_is_failure() -> Planted:
         made.ledger_of_test = ledger  # type: ignore[attr-defined]
 
     async def bind(self: BindExecutor, decision: Decision, version: int) -> Next:
-        answer = await self._send(decision, version)
+        answer = await self._requests.send(decision, version)
         following = after_bind(answer)
         if following is Next.REPEAT:
             view = self._cluster.book.ledger
@@ -128,7 +129,7 @@ def a_page_is_a_refusal() -> Planted:
 
 def notes_left() -> Planted:
     """A bind writes what was decided, and leaves what else somebody has noted."""
-    return patch.object(bind_executor, "written_over", lambda decided, _: dict(decided))
+    return patch.object(bind_requests, "written_over", lambda decided, _: dict(decided))
 
 
 def _acts_on(*statuses: PlanStatus | None) -> Planted:

@@ -17,10 +17,11 @@ from berth.contracts.codec import decode
 from berth.contracts.ledger import Plan
 from berth.contracts.round import Answer as Told
 from berth.contracts.round import Round
-from berth.placement_solver import answers, rounds
-from berth.placement_solver.answers import advice_in, answer_of, kept_in, kept_of, nodes_in
+from berth.placement_solver import consulting
 from berth.placement_solver.core.joint.leaving import LeavingProblem
 from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.origins import answers
+from berth.placement_solver.origins.answers import advice_in, answer_of, kept_in, kept_of, nodes_in
 from berth.testing.builders import gpu_slots, pod
 
 
@@ -184,10 +185,10 @@ async def test_hundreds_of_decisions_beside_an_optimiser_come_out_the_same(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = itertools.count()
-    monkeypatch.setattr(rounds, "worth", lambda _: next(numbers))  # whatever the optimiser says is taken
+    monkeypatch.setattr(consulting, "worth", lambda _: next(numbers))  # whatever the optimiser says is taken
     rng = random.Random(seed)
     run = RecordedRun(ChanceOptimiser(Steps(), random.Random(seed)))
-    run.bench.rounds._pricing = None  # or the optimiser is asked for prices most of the time
+    run.bench.rounds._consulting.pricing = None  # or the optimiser is asked for prices most of the time
     for at in range(3):
         run.node(f"n{at}", cpu=8000)
         run.devices(f"n{at}", gpu_slots(4))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, PatchObject, ReportPod
 from berth.contracts.event import FindingReported, NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
@@ -19,18 +18,11 @@ from berth.contracts.topology import NodeTopology
 from berth.device_inventory.core import device_object, topology_object
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
-from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.core.heard import Heard
 from berth.device_inventory.core.network import NAME, Network
 from berth.device_inventory.core.objects import Objects, Shown, Wish
-from berth.device_inventory.core.runtime import (
-    CORRECTED,
-    STALE_S,
-    Report,
-    Reported,
-    follows_agent,
-    has_our_isolation,
-    isolation_label,
-)
+from berth.device_inventory.core.rendered import Rendered
+from berth.device_inventory.core.runtime import CORRECTED, Report, Reported, isolation_label
 from berth.device_inventory.core.zone_lending import zones_lent
 from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
@@ -47,7 +39,6 @@ from berth.device_inventory.views import (
     RuntimeView,
     StateView,
 )
-from berth.rules.cpus.node_topology import topology_of
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
@@ -67,11 +58,6 @@ class Rules:
 class _Asked(NamedTuple):
     patch: PatchNode
     at: float
-
-
-NEVER = -1
-"""The sequence of a word that was never heard here."""
-_Layout = topology_object.TopologyObject | Problem | None
 
 
 class Reconciler:
@@ -101,15 +87,11 @@ class Reconciler:
         self._rules = rules
         self._mark_all = mark_all
         self._asked: dict[str, _Asked] = {}
-        self._counts: dict[str, tuple[Device, str, NodeInventory]] = {}
         self._devices = Objects(device_object.API, retry_s=rules.retry_s)
         self._layouts = Objects(topology_object.API, retry_s=rules.retry_s)
-        self._rendered: dict[str, tuple[NodeReport, device_object.DeviceObject | None]] = {}
-        self._laid_out: dict[str, tuple[NodeReport, tuple[object, ...], _Layout]] = {}
-        self._topologies: dict[str, tuple[NodeResourceTopology, NodeTopology]] = {}
+        self._rendered = Rendered()
         self._reported = Reported()
-        self._heard: dict[str, tuple[int, float]] = {}
-        self._silent: set[str] = set()
+        self._heard = Heard()
 
     @property
     def held_back(self) -> int:
@@ -143,10 +125,10 @@ class Reconciler:
             "topologies with problems": self.published.faulty_topologies,
             "nodes that report": len(self.agents.reports),
             "agents that the container runtime asks": len(self.runtimes.runtimes),
-            "agents that say nothing any more": ", ".join(sorted(self._silent)[:8]) or "none",
+            "agents that say nothing any more": ", ".join(sorted(self._heard.silent)[:8]) or "none",
             "reports held back": self._reported.held_back,
             "objects of others": self._of_others(),
-            "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
+            "reports that cannot be": ", ".join(self._rendered.unusable()[:8]) or "none",
             "unreadable messages": self.unreadable,
             "nodes outside of the network": ", ".join(sorted(self.network.domains.outside)[:8]) or "none",
             "view": self.view.missing,
@@ -169,7 +151,7 @@ class Reconciler:
         """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it; nodes
         whose agent says nothing any more, or has said more than is reported at a time."""
         late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
-        late |= {name for name, (_, since) in self._heard.items() if at.monotonic - since >= STALE_S} - self._silent
+        late |= self._heard.due(at.monotonic)
         late |= self._reported.due(at.monotonic)
         late |= {NETWORK} if self.network.is_due(at.monotonic) else set()
         return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
@@ -181,7 +163,6 @@ class Reconciler:
         self._layouts.begin()
         self._reported.clear()
         self._heard.clear()
-        self._silent.clear()
         self.network.begin()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
@@ -205,9 +186,7 @@ class Reconciler:
         if report is None and not self.view.proves_absence_of_report:
             return []
         key, published = named_key(TOPOLOGY, name), topologies.messages.get(name)
-        wanted = self._read(report)
-        if wanted is None:
-            self._topologies.pop(name, None)
+        wanted = self._rendered.topology(name, report)
         if (key not in topologies.keys) if wanted is None else (published == wanted):
             return []
         return [Write(key, wanted, _refused(published, wanted, at))]
@@ -242,15 +221,6 @@ class Reconciler:
         patch = self.network.status(topology, len(self.view.nodes), at.monotonic)
         return Outcome(writes, [] if patch is None else [_status_command(patch, at)])
 
-    def _read(self, report: NodeResourceTopology | None) -> NodeTopology | None:
-        """The topology of a report, kept as long as the report stays what it is."""
-        if report is None:
-            return None
-        known = self._topologies.get(report.name)
-        if known is None or known[0] is not report:
-            known = self._topologies[report.name] = (report, topology_of(report))
-        return known[1]
-
     def _objects(self, name: str, at: Moment) -> list[Command]:
         """What to ask for so that the node's objects say what its agent reports."""
         node, report = self.view.nodes.get(name), self.agents.reports.get(name)
@@ -258,7 +228,7 @@ class Reconciler:
         now = (at.ms, at.monotonic)
         commands = []
         if self.view.takes_devices:
-            device, wanted = self.view.devices.get(name), self._device_object(name, report)
+            device, wanted = self.view.devices.get(name), self._rendered.device_object(name, report)
             is_empty = report is not None and wanted is None
             shown = None if device is None else _shown_device(device, wanted)
             wish = None if wanted is None else _device_wish(wanted)
@@ -273,38 +243,17 @@ class Reconciler:
             commands += [] if request is None else [_topology_command(request, at)]
         return commands
 
-    def _device_object(self, name: str, report: NodeReport | None) -> device_object.DeviceObject | None:
-        """What the object is to say. Reports change far less often than nodes do, so the last one is kept."""
-        if report is None:
-            self._rendered.pop(name, None)
-            return None
-        known = self._rendered.get(name)
-        if known is None or known[0] is not report:
-            known = self._rendered[name] = (report, device_object.device_object(report))
-        return known[1]
-
     def _topology_object(
         self, name: str, node: Node | None, report: NodeReport | None
     ) -> topology_object.TopologyObject | None:
         """What that object is to say; None where nothing is, or where it cannot be made."""
         if node is None or report is None:
-            self._laid_out.pop(name, None)
+            self._rendered.forget_topology_object(name)
             return None
         pods = self.pods.of(name)
-        lent = zones_lent(self.offers.zones.get(name), node, self._read(self.view.reports.get(name)))
-        key = topology_object.depends_on(report, node, pods, lent)
-        known = self._laid_out.get(name)
-        if known is None or known[0] is not report or known[1] != key:
-            known = self._laid_out[name] = (report, key, topology_object.topology_object(report, node, pods, lent))
-        return known[2] if isinstance(known[2], topology_object.TopologyObject) else None
-
-    def _unusable(self) -> list[str]:
-        """Nodes whose reported CPUs cannot be, with the field."""
-        return [
-            f"{name}: {made.field} {made.message}"
-            for name, (_, _, made) in sorted(self._laid_out.items())
-            if isinstance(made, Problem)
-        ]
+        topology = self._rendered.topology(name, self.view.reports.get(name))
+        lent = zones_lent(self.offers.zones.get(name), node, topology)
+        return self._rendered.topology_object(name, node, report, pods, lent)
 
     def _of_others(self) -> int:
         """How many nodes report what an object of another agent says."""
@@ -320,51 +269,24 @@ class Reconciler:
         if device is None and not self.view.proves_absence:
             return NOTHING
         key, published = named_key(NODE, name), self.published.messages.get(name)
-        wanted = self._counted(device, self.view.nodes.get(name))
+        wanted = self._rendered.inventory(name, device, self.view.nodes.get(name))
         writes = []
-        if wanted is None:
-            self._counts.pop(name, None)
         if (key in self.published.keys) if wanted is None else (published != wanted):
             writes = [Write(key, wanted, _events(name, published, wanted, at))]
         patch = self._patch(name, wanted, at.monotonic)
         return Outcome(writes, [] if patch is None else [_command(patch, at)])
 
-    def _counted(self, device: Device | None, node: Node | None) -> NodeInventory | None:
-        """The inventory of a Device. Nodes change far more often than their devices, so the last one is kept."""
-        if device is None:
-            return None
-        annotations = node.annotations if node is not None else {}
-        cordon = annotations.get(names.ANNOTATION_DEVICE_CORDON, "")
-        known = self._counts.get(device.name)
-        if known is None or known[0] is not device or known[1] != cordon:
-            known = self._counts[device.name] = (device, cordon, inventory_of(device, annotations))
-        return known[2]
-
     def _isolation(self, name: str, node: Node, now: float) -> dict[str, str | None]:
-        """How the label of isolation is to change. An agent's word is as old as its time here is: clocks differ.
-
-        A bucket that was lost takes that word with it. Then the time goes on, or begins where the node shows a label
-        that follows its agent.
-        """
-        sequence, heard = self.runtimes.sequences.get(name), self._heard.get(name)
-        is_withdrawn = name in self.runtimes.withdrawn
-        if sequence is not None:
-            if heard is None or heard[0] != sequence:
-                self._heard[name] = (sequence, now)
-        elif is_withdrawn or not (follows_agent(node) or has_our_isolation(node)):
-            self._heard.pop(name, None)
-        elif heard is None and follows_agent(node):
-            self._heard[name] = (NEVER, now)
-        is_silent = name in self._heard and now - self._heard[name][1] >= STALE_S
-        (self._silent.add if is_silent else self._silent.discard)(name)
+        """How the label of isolation is to change."""
+        sequence, is_withdrawn = self.runtimes.sequences.get(name), name in self.runtimes.withdrawn
+        is_silent = self._heard.is_silent(node, sequence, is_withdrawn=is_withdrawn, now_s=now)
         return isolation_label(node, self.runtimes.runtimes.get(name), is_over=is_silent or is_withdrawn)
 
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)
         patch = None
         if node is None and self.view.proves_absence_of_node:
-            self._heard.pop(name, None)
-            self._silent.discard(name)
+            self._heard.forget(name)
         if node is not None and not node.deleting and self._rules.sync_nodes:
             patch = node_patch(
                 node,

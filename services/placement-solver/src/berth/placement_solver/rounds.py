@@ -16,15 +16,13 @@ from berth.contracts.base import Reason
 from berth.contracts.event import BatchBound
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
-from berth.placement_solver.answers import answer_of
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.bounding import Bounding
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.consulting import Consulting
 from berth.placement_solver.core.displacers.advice import Advice
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refused
-from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import joint_solution, wanted_of
 from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
@@ -34,15 +32,14 @@ from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.explaining import Explaining
 from berth.placement_solver.growing import Growing
-from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.origins import BATCH, Made, Origins
+from berth.placement_solver.origins.answers import answer_of
 from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting, refused_together
-from berth.placement_solver.pricing import Pricing
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.revoking import Revoking
-from berth.placement_solver.thinking import Contended, Thinking
+from berth.placement_solver.thinking import Contended
 from berth.placement_solver.tidying import Tidying
 from berth.placement_solver.verified import VerifiedSolver
 from berth.placement_solver.written import decisions_on
@@ -92,11 +89,7 @@ class Rounds:
         self._clock = clock
         self._random = random
         self._batch_max = batch_pods_max
-        self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._improving = Improving(optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
-        self._pricing = (
-            Pricing(cluster.prices, optimiser, self.changed.set, lambda: cluster.now_ms) if optimiser else None
-        )
+        self._consulting = Consulting(cluster, self._verified, optimiser, optimiser_budget_s, self.changed.set)
         self._preempting = Preempting(cluster, verifier, self._verified, random, only_unconditional=not preempts)
         self._committer = Committer(
             ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max, origins=origins
@@ -107,7 +100,7 @@ class Rounds:
             optimiser if bounds else None,
             self._event_publisher,
             clock,
-            lambda: self._is_optimiser_busy,
+            lambda: self._consulting.is_busy,
         )
         by_rules = Preempting(cluster, verifier, self._verified, randomness.Random(0))
         self.explaining = Explaining(
@@ -138,9 +131,7 @@ class Rounds:
 
     def has_work(self) -> bool:
         """A round would find something to plan."""
-        others = (self._thinking, self._improving)
-        answered = any(each is not None and each.question.is_answered for each in others)
-        return answered or self.cluster.queue.has_ready(self.cluster.now)
+        return self._consulting.has_answer or self.cluster.queue.has_ready(self.cluster.now)
 
     def tell_time(self) -> None:
         """Tell the view the time."""
@@ -164,18 +155,16 @@ class Rounds:
             return False
         cluster = self.cluster
         self.tick()
-        if self._thinking is not None and self._thinking.question.is_answered:
-            await self._decide_answered(*self._thinking.take())
+        if (contended := self._consulting.answer_to_batch()) is not None:
+            await self._decide_answered(*contended)
             return True
-        if self._improving is not None and self._improving.question.is_answered:
-            await self._nominate_answered(*self._improving.take())
+        if (job := self._consulting.answer_to_job()) is not None:
+            await self._nominate_answered(*job)
             return True
-        if self._pricing is not None and self._pricing.question.is_answered:
-            self._pricing.take()
+        self._consulting.take_prices()
         started = self._clock.monotonic()
         units, held_back = cluster.batch(self.back_off.batch)
-        if self._pricing is not None and not self._is_optimiser_busy:
-            self._pricing.look()
+        self._consulting.look_at_prices()
         failed = await self._refuse_failed()
         for waiting, reason in held_back:
             cluster.queue.hold(waiting, (reason,), cluster.now)
@@ -192,7 +181,7 @@ class Rounds:
             return bool(held_back) or failed
         plan, trial = self._new_plan()
         solution = self._verified.solve(units, trial, plan)
-        if self._asks(units, solution, trial):
+        if self._consulting.asks(units, solution, trial):
             return True
         await self._conclude(units, solution, trial, plan, started)
         return True
@@ -278,7 +267,7 @@ class Rounds:
         if isinstance(found, Nobody):
             self._refuse_all(refused, found)
             return found
-        if asks and self._improves(refused, found):
+        if asks and self._consulting.improves(refused, found):
             return None
         solution = Solution(found.placements, ())
         unit, drawn = refused.unit, self._preempting.drawn
@@ -317,30 +306,6 @@ class Rounds:
 
     # --- the optimiser -----------------------------------------------------------------------------------------------
 
-    def _asks(self, units: Sequence[Unit], solution: Solution, trial: Trial) -> bool:
-        """Whether the optimiser is asked about a batch: it is decided in a later round then."""
-        thinking = self._thinking
-        if thinking is None or self._is_optimiser_busy:
-            return False
-        try:
-            contended = is_contended(units, solution)
-        except Exception as error:
-            told(error, "optimiser")
-            contended = False
-        return contended and thinking.start(units, solution, trial)
-
-    def _improves(self, refused: Refused, found: Proposal) -> bool:
-        """Whether the optimiser is asked for a cheaper plan of who leaves: a later round nominates then."""
-        if self._improving is None or self._is_optimiser_busy or found.question is None:
-            return False
-        self._improving.start(refused, found.question)
-        return True
-
-    @property
-    def _is_optimiser_busy(self) -> bool:
-        others = (self._thinking, self._improving, self._pricing)
-        return any(each is not None and each.question.is_busy for each in others)
-
     async def _nominate_answered(self, refused: Refused, advice: Advice | None) -> None:
         """Make others leave for the job that the optimiser was asked about, on what there is now."""
         if not self._is_current(refused.unit):
@@ -359,39 +324,11 @@ class Rounds:
         joint: Solution | None = None
         wanted: dict[Name, str] = {}
         if len(units) == len(question.units) and answer is not None and answer.counts is not None:
-            wanted, joint = self._improved(question, units, answer.counts, trial, plan)
+            wanted, joint = self._consulting.better(question, units, answer.counts, trial, plan)
         solution = self._verified.solve(units, trial, plan) if joint is None else joint
         if kept - {placement.candidate.name for placement in solution.placements}:
             self.cluster.capacity_came_back = True  # others were refused for its sake
         await self._conclude(units, solution, trial, plan, started, None if joint is None else wanted)
-
-    def _improved(
-        self, question: Contended, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
-    ) -> tuple[dict[Name, str], Solution | None]:
-        """To whom the optimiser gives which node; and its plan, if it is worth more than what would be placed now
-        without it, and the verifier agrees."""
-        solver = self.cluster.solver
-        wanted: dict[Name, str] = {}
-        plain = self._verified.tried(units, trial, plan)
-        at_hand = worth(plain.placements) if isinstance(plain, Solution) else worth(())
-        trial.undo()
-        try:
-            wanted = wanted_of(counts, question.layout)
-            joint = joint_solution(wanted, units, question.greedy, solver, trial, plan)
-        except Exception as error:
-            told(error, "optimiser", plan=plan)
-            trial.undo()
-            return wanted, None
-        is_better = worth(joint.placements) > at_hand
-        problems = self._verified.problems(joint.placements) if is_better else []
-        if problems:
-            metrics.REJECTED_JOINT_PLANS.inc()
-            log.warning("the verifier rejected a plan of the optimiser", plan=plan, problems=problems[:8])
-        if problems or not is_better:
-            trial.undo()
-            return wanted, None
-        metrics.IMPROVED.inc()
-        return wanted, joint
 
     async def revoke(self) -> None:
         """Have groups give back that have been over their runtime for too long; between two rounds."""
@@ -410,9 +347,7 @@ class Rounds:
 
     async def stop(self) -> None:
         """Wait for no answer of the optimiser."""
-        for each in (self._thinking, self._improving, self._pricing):
-            if each is not None:
-                await each.question.stop()
+        await self._consulting.stop()
         await self.bounding.stop()
 
     # --- what is ours, and may be decided ----------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from berth.placement_solver.answers import kept_of
 from berth.placement_solver.asking import Question
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.joint.problem import Layout, build_problem
@@ -17,6 +16,7 @@ from berth.placement_solver.core.plan import Solution, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.origins.answers import kept_of
 from berth.placement_solver.written import decisions_on
 from berth.transaction.claims import Name
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.services.worlds.solver.cores import zoned
 
 from berth.contracts import names
 from berth.contracts.grants import CPU, VF, ZONE, device, function
@@ -40,11 +41,6 @@ def on_zones(slots: Iterable[DeviceSlot], *zones: int) -> list[DeviceSlot]:
         structs.replace(slot, numa_node=zones[at % len(zones)], pcie=f"pci0000:{slot.minor:02x}")
         for at, slot in enumerate(slots)
     ]
-
-
-def zoned(builder: PodBuilder, policy: str, exclusive: str = "Preferred") -> PodBuilder:
-    wish = {"numaTopologyPolicy": policy, "singleNUMANodeExclusive": exclusive}
-    return builder.annotation(names.ANNOTATION_NUMA_SPEC, json.dumps(wish))
 
 
 def pinned(name: str, cpus: int) -> PodBuilder:

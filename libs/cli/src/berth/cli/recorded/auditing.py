@@ -14,8 +14,8 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.round import Round
 from berth.placement_solver.origins import streams_id
+from berth.placement_solver.origins.remaking import NotMadeError, differences
 from berth.placement_solver.reading import NODE_METRICS
-from berth.placement_solver.remaking import NotMadeError, differences
 from berth.recording.grounds import Grounds
 from berth.recording.records import AnyRecord, Began, Ended, Entered, Missed, Told, Whole
 

@@ -16,7 +16,7 @@ from berth.cli.recorded.times import told
 from berth.contracts import buckets, names
 from berth.contracts.round import Ground
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.remaking import Remaker
+from berth.placement_solver.origins.remaking import Remaker
 from berth.recording.grounds import Grounds, Known
 from berth.recording.records import AnyRecord, Began, Entered, Told
 from berth.resources.amounts import format_amount

@@ -9,7 +9,7 @@ from berth.cli.recorded.tape import ORDER, Tape, entry_of, short
 from berth.contracts import buckets
 from berth.contracts.ledger import Decision, Plan
 from berth.contracts.round import Read, Round
-from berth.placement_solver.remaking import Remaker
+from berth.placement_solver.origins.remaking import Remaker
 from berth.recording.grounds import Known
 from berth.recording.records import Entered
 

@@ -26,7 +26,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.price_grounds import prices_in
+from berth.placement_solver.origins.prices import prices_in
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.what_if.changing import as_bound, as_waiting, unplaced
 from berth.placement_solver.what_if.ports import Hourglass, Nowhere, OwnLedger

@@ -12,7 +12,6 @@ from berth.contracts.state import (
     PodGroup,
 )
 from berth.contracts.topology import NodeTopology
-from berth.placement_solver.answers import NOTHING_KEPT
 from berth.placement_solver.configuration_view import ConfigurationView
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
@@ -45,6 +44,7 @@ from berth.placement_solver.core.revoking import Revocations
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.take_overs.placing import TakeOvers
 from berth.placement_solver.core.volumes import StorageChange
+from berth.placement_solver.origins.answers import NOTHING_KEPT
 from berth.placement_solver.reading import Reading
 from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects

@@ -19,7 +19,6 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan
 from berth.contracts.round import Answer, Ground, Round
 from berth.contracts.state import Reservation
-from berth.placement_solver.answers import advice_in, kept_in, nodes_in, parted
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.displacers.seam import Proposal, Refused
@@ -27,8 +26,9 @@ from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.plan import Solution, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.origins.answers import advice_in, kept_in, nodes_in, parted
+from berth.placement_solver.origins.prices import prices_in
 from berth.placement_solver.preempting import Preempting
-from berth.placement_solver.price_grounds import prices_in
 from berth.placement_solver.revoking import revocation_decision
 from berth.placement_solver.verified import VerifiedSolver
 from berth.placement_solver.written import decisions_on

@@ -1,4 +1,7 @@
-"""What each plan was made from, as its entry in the ledger says it (`berth.contracts.round`)."""
+"""What each plan was made from, as its entry in the ledger says it (`berth.contracts.round`).
+
+`answers` and `prices` are the parts of it that are read back; `remaking` makes the plan again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from msgspec.structs import replace
 from berth.bus.port import Clock
 from berth.contracts.codec import MESSAGE_BYTES_MAX
 from berth.contracts.round import Answer, Arriving, Ground, Round
-from berth.placement_solver.answers import is_too_large, joined
+from berth.placement_solver.origins.answers import is_too_large, joined
 from berth.recording.grounds import Known, named, pack, told
 from berth.transaction.claims import Name
 
