@@ -52,3 +52,9 @@ def kept_is_untold() -> Planted:
     """A plan does not say for whom capacity was kept while the optimiser thought."""
     real = Origins.of
     return patch.object(Origins, "of", lambda self, made: replace(real(self, made), kept=[]))
+
+
+def answers_are_untold() -> Planted:
+    """A plan does not say what the optimiser answered."""
+    real = Origins.of
+    return patch.object(Origins, "of", lambda self, made: replace(real(self, made), answer=None))

@@ -200,6 +200,13 @@ RECORDED_THINKING: Final = replace(
     constants={**RECORDED.constants, "tests.simulation.optimiser.TAKES_S": (0.1, 0.5)},
 )
 """A solver whose optimiser thinks most of the time, and a recorder."""
+RECORDED_ANSWERS: Final = replace(
+    RECORDED_THINKING,
+    cluster=users.uneven,
+    actions=users.contended_gangs,
+    faults=every(15.0, trouble.nothing),
+)
+"""The same with two nodes, of which the optimiser fills whichever it likes first."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),
