@@ -373,6 +373,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "answers untold": Bug(
         "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED_ANSWERS
     ),
+    "grounds forgotten": Bug(
+        "recorder takes nothing from its segments when it starts",
+        recorder.grounds_are_forgotten,
+        run_profiles.RECORDED_AND_KILLED,
+    ),
     "told at once": Bug(
         "the status of a Reservation is written whenever it is another one",
         in_reservations.told_at_once,

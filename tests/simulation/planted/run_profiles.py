@@ -190,6 +190,12 @@ RECORDED: Final = replace(
     constants={"berth.placement_solver.origins.TOLD_AGAIN_S": 10.0},
 )
 """What two solvers read is kept, and their plans are made again at the end."""
+RECORDED_AND_KILLED: Final = replace(
+    RECORDED,
+    faults=every(5.0, recording.torn, trouble.killed(recording.RECORDER), trouble.killed(recording.RECORDER)),
+    constants={},
+)
+"""A recorder that is killed again and again, while solvers tell what they go by now and then."""
 RECORDED_THINKING: Final = replace(
     RECORDED,
     size=Size(nodes=1, gangs=11),
