@@ -80,7 +80,7 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "admission": ("profiled",),
     "pressure": ("pressed",),
     "yarn": ("divided", "yarn away"),
-    "recorder": ("recorded", "recorded thinking"),
+    "recorder": ("recorded", "recorded and killed", "recorded answers", "recorded thinking"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
     "storage": ("volumes", "volumes local"),
     "inside": ("changing cards", "changing nodes", "changing nodes and loss", "changing nodes held up", "picked cards"),

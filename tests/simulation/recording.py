@@ -6,6 +6,7 @@ None of its faults excuses anybody else: all other promises hold as if it were n
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tests.services.worlds.recorder import MemoryDisk
@@ -13,12 +14,16 @@ from tests.simulation.faults import Fault
 from tests.simulation.planted.injectors import Saboteur
 
 from berth.cli.recorded.auditing import Audit, Verdict
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.ledger import Plan
 from berth.recorder.core.keeping import segments
 from berth.recorder.settings import SERVICE, Settings
 from berth.recorder.shell import READ
 from berth.recorder.shell import main as recorder
 from berth.recording.frames import Frames
-from berth.recording.records import AnyRecord, Began, Entered, Missed, Whole
+from berth.recording.grounds import Grounds
+from berth.recording.records import AnyRecord, Began, Entered, Missed, Told, Whole
 from berth.runtime.context import Context
 from berth.testing.simulation.services import ServiceSpec
 
@@ -72,6 +77,8 @@ class Recording:
         broken += [f"{LAW} nobody says why {each.plan} is {each.outcome}" for each in found if _is_unexplained(each)]
         for instance, disk in sorted(self.disks.items()):
             broken += [f"{LAW} {instance}: {text}" for text in holes(_records(disk))]
+            if not disk.was_gone:
+                broken += [f"{LAW} {instance}: {text}" for text in unknown(_segments(disk))]
         if found and not any(each.outcome == "same" for each in found):
             broken.append(f"{LAW} none of {len(found)} plans could be made again: {found[0].about}")
         return broken
@@ -114,14 +121,40 @@ def holes(records: Iterable[AnyRecord]) -> list[str]:
     return found
 
 
+def unknown(listed: Iterable[Iterable[AnyRecord]]) -> list[str]:
+    """Grounds that one segment has at its end and the next one that is whole does not begin with: by which plans are
+    told that cannot be made again from there on."""
+    newest, found = "", []
+    for number, records in enumerate(listed):
+        grounds, is_whole = Grounds(), False
+        for record in records:
+            if isinstance(record, Told):
+                grounds.take(record.ground)
+            elif isinstance(record, Whole):
+                is_whole = True
+                if newest and grounds.of(newest) is None:
+                    found.append(f"segment {number} begins without the ground {newest}, which is in one before it")
+            elif isinstance(record, Entered) and is_whole and not record.deleted and ".plan." in record.key:
+                with suppress(InvalidMessage):
+                    origin = decode(record.value, Plan).round
+                    if origin is not None and origin.told is not None:
+                        grounds.take(origin.told)
+        newest = next((each.ground.id for each in reversed(list(grounds))), "") if is_whole else newest
+    return found
+
+
 def _is_unexplained(verdict: Verdict) -> bool:
     return verdict.outcome == "not replayable" and not any(verdict.about)
 
 
 def _records(disk: MemoryDisk) -> Iterator[AnyRecord]:
+    for records in _segments(disk):
+        yield from records
+
+
+def _segments(disk: MemoryDisk) -> Iterator[list[AnyRecord]]:
     for name, _ in segments(disk.files()):
-        for block in Frames(disk.read(name)):
-            yield from block
+        yield [record for block in Frames(disk.read(name)) for record in block]
 
 
 def _newest(records: Iterable[AnyRecord], bucket: str) -> int:

@@ -129,6 +129,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "missed unsaid": (1, "I44"),
     "never recorded again": (0, "I44"),
     "kept untold": (1, "I44"),
+    "answers untold": (0, "I44"),
+    "grounds forgotten": (0, "I44"),
     "absurd prices": (0, "prices failed"),
     "absurd bounds": (0, "bounds failed"),
     "prices lost": (0, "prices"),

@@ -11,9 +11,12 @@ import pytest
 
 from berth.bus import Bus, BusSettings, jetstream
 from berth.contracts import buckets
-from berth.contracts.codec import decode
+from berth.contracts.codec import decode, encode
 from berth.contracts.prices import PriceTable, SharePrice
+from berth.contracts.round import Arriving
 from berth.contracts.subjects import prices_key
+from berth.placement_solver import metrics
+from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.price_tables import AGAIN_S, PriceTables
 from berth.placement_solver.shell import _follow_prices
 from berth.testing.builders import gpu_slots, pod
@@ -76,14 +79,16 @@ def world(solving: Any, me: str = "s1") -> Any:
     return run
 
 
-def knows(run: Any, size: int = 33) -> None:
-    """So many shares of this size have come that others do not count."""
+def knows(run: Any, size: int = 33, *, leaving: int = 0) -> None:
+    """So many shares of this size have come that others do not count, and so many pods have left."""
     run.pod(pod(f"p{size}").share(size).requests(cpu=100))
     units, _ = run.cluster.batch(1)
     cls = units[0].candidates[0].cls
     run.cluster.solver.costs.of(cls)
     for _ in range(40_000):
         run.cluster.prices.workload.came(cls)
+    for _ in range(leaving):
+        run.cluster.prices.workload.left()
     run.cluster.now_ms += 10
     run.cluster.prices.look(run.cluster.now_ms)
 
@@ -140,6 +145,37 @@ async def test_a_solver_that_starts_goes_on_with_its_table(solving: Any, bus: Bu
         again.cluster.batch(1)
         assert [size for size, _ in again.cluster.solver.costs.basis.prices.shares] == [33]
         assert again.cluster.prices.version == before.version + (0 if me == "s1" else 5)
+
+
+@pytest.mark.parametrize("me", ["s1", "s2"])
+async def test_what_arrives_is_known_at_a_start(solving: Any, bus: Bus, start: Start, me: str) -> None:
+    run = world(solving)
+    tables = start(run)
+    knows(run, leaving=2000)
+    assert tables.bucket is not None
+    await tables.bucket.ready()
+    before = await written(bus, tables)
+    assert before.arriving == [Arriving(cpu=100, percent=33, cards=1, part=1.0)]
+    again = world(solving, me)
+    start(again)
+    await eventually(lambda: again.cluster.prices._kept is not None)
+    again.cluster.batch(1)
+    assert again.cluster.solver.costs.basis.prices.typical == run.cluster.solver.costs.basis.prices.typical != ()
+
+
+async def test_kinds_of_no_use_are_counted_and_the_rest_is_taken_up(solving: Any, bus: Bus, start: Start) -> None:
+    shares, arriving = [SharePrice(percent=33, price=0.25)], [Arriving(cpu=1, percent=33, cards=1, part=-1.0)]
+    table = PriceTable(solver="s1", version=7, turning_over=0.5, shares=shares, arriving=arriving)
+    bus.owned(buckets.PRICE).put(prices_key("s1"), encode(table))
+    await eventually_async(lambda: stored(bus))
+    counter = metrics.PRICES.labels("kinds not taken up")
+    before = counter._value.get()
+    again = world(solving)
+    start(again)
+    await eventually(lambda: again.cluster.prices._kept is not None)
+    again.cluster.batch(1)
+    assert again.cluster.solver.costs.basis.prices == Prices(((33, 0.25),), 0.5)
+    assert counter._value.get() == before + 1
 
 
 async def test_a_bucket_that_is_lost_is_written_again(solving: Any, bus: Bus, start: Start) -> None:

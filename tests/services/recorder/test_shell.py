@@ -10,17 +10,22 @@ import pytest
 from tests.services.worlds.recorder import MemoryDisk
 from tests.services.worlds.shell import Replica, ShellWorld
 
+from berth.bus.errors import NoAnswer
 from berth.bus.port import Entry
 from berth.contracts import buckets
+from berth.contracts.codec import encode
+from berth.contracts.ledger import Plan, PlanStatus
+from berth.contracts.round import Ground, Round
 from berth.contracts.state import Node
 from berth.contracts.subjects import named_key
 from berth.recorder.disk import Folder
 from berth.recorder.settings import SERVICE, Settings
 from berth.recorder.shell import main
-from berth.recording.frames import Frames
-from berth.recording.records import AnyRecord, Began, Entered, Whole
+from berth.recording.frames import MARK, Frames, frame
+from berth.recording.grounds import Known, named, told
+from berth.recording.records import AnyRecord, Began, Entered, Told, Whole
 from berth.testing.nats_server import NatsServer
-from berth.testing.views import eventually
+from berth.testing.views import eventually, eventually_async
 
 pytestmark = pytest.mark.asyncio
 
@@ -132,3 +137,98 @@ async def test_a_folder_of_this_machine(world: World, tmp_path_factory: pytest.T
     folder.delete("a")
     folder.delete("a")
     assert folder.files() == []
+
+
+class Ledger(World):
+    """With plans of a solver, each of which tells a ground."""
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.ledger = self.bus.owned(buckets.LEDGER)
+        await self.ledger.ready()
+
+    def plan(self, number: int, said: Ground) -> None:
+        entry = Plan(id=f"p{number}", status=PlanStatus.COMMITTED, round=Round(ground=said.id, told=said))
+        self.ledger.put(f"e1.plan.p{number}", encode(entry))
+
+    async def forget(self, number: int) -> None:
+        """No pod of the plan is left."""
+        self.ledger.delete(f"e1.plan.p{number}")
+        await self.ledger.drain()
+
+    def told(self) -> list[list[str]]:
+        """Grounds at the head of each segment."""
+        return [[each.ground.id for each in segment if isinstance(each, Told)] for segment in self.records()]
+
+    async def is_troubled(self) -> bool:
+        try:
+            return "Input/output error" in str(await self.trouble())
+        except NoAnswer:
+            return False
+
+    async def recorded(self) -> None:
+        """Two grounds, the second as changes; the plans that told them go, and a third one while nobody records."""
+        replica = await self.start()
+        await eventually(lambda: self.has([]))
+        self.plan(1, told(ONE.ground, ONE.nodes))
+        self.plan(2, told(OTHER.ground, OTHER.nodes, ONE))
+        await eventually(lambda: len(self.keys()[0]) == 2)
+        await self.stop(replica)
+        for number in (1, 2):
+            await self.forget(number)
+        self.plan(3, told(NEWEST.ground, NEWEST.nodes, OTHER))
+        await self.ledger.drain()
+
+
+NODES = tuple(f"n{number}" for number in range(20))
+ONE = Known(named(Ground(id="", version="1"), NODES), NODES)
+OTHER = Known(named(Ground(id="", version="1", turning_over=0.5), NODES), NODES)
+NEWEST = Known(named(Ground(id="", version="1"), (*NODES, "new")), (*NODES, "new"))
+KNOWN = [each.ground.id for each in (ONE, OTHER, NEWEST)]
+
+
+@pytest.fixture
+async def ledger(nats_server: NatsServer) -> AsyncIterator[Ledger]:
+    made = Ledger(nats_server)
+    await made.begin()
+    yield made
+    await made.end()
+
+
+async def test_what_was_told_before_a_restart_is_known_after_it(ledger: Ledger) -> None:
+    await ledger.recorded()
+    replica = await ledger.start("two")
+    await eventually(lambda: ledger.told() == [[], KNOWN])
+    await ledger.crash(replica)
+    await ledger.start("three")
+    await eventually(lambda: ledger.told() == [[], KNOWN, KNOWN])
+    assert (await ledger.status()).facts["grounds refused"] == 0
+
+
+async def test_it_is_known_after_a_crash_in_the_middle_of_a_write(ledger: Ledger) -> None:
+    await ledger.recorded()
+    (name,) = ledger.disk.held
+    whole = len(ledger.disk.held[name])
+    ledger.disk.held[name] += b"\x09\x00\x00\x00torn"
+    await ledger.start("two")
+    await eventually(lambda: ledger.told() == [[], KNOWN])
+    assert len(ledger.disk.held[name]) == whole
+
+
+async def test_it_is_known_after_a_crash_in_the_middle_of_a_checkpoint(ledger: Ledger) -> None:
+    await ledger.recorded()
+    for number in (2, 3):
+        ledger.disk.held[f"berth-{number:010d}.rec"] = bytearray(MARK + frame([Began("run", 1.0, {})])[:-1])
+    await ledger.start("two")
+    await eventually(lambda: ledger.told()[3:] == [KNOWN])
+    assert ledger.disk.held["berth-0000000003.rec"] == MARK
+
+
+async def test_it_records_though_it_could_not_read_what_was_before(ledger: Ledger) -> None:
+    await ledger.recorded()
+    ledger.disk.is_gone = True
+    await ledger.start("two")
+    await eventually_async(ledger.is_troubled)
+    ledger.disk.is_gone = False
+    await eventually(lambda: ledger.told() == [[], []])
+    assert (await ledger.status()).facts["grounds refused"] == 1

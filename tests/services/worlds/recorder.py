@@ -10,12 +10,12 @@ from berth.recorder.core.keeping import File
 
 class MemoryDisk:
     """Outlives its process. `room` is how many bytes it takes in all, None: any number; of a write that does not fit
-    there is what does."""
+    there is what does. `was_gone`: somebody has asked while it was."""
 
     def __init__(self) -> None:
         self.held: dict[str, bytearray] = {}
         self.room: int | None = None
-        self.is_gone = False
+        self.is_gone = self.was_gone = False
 
     def files(self) -> Sequence[File]:
         self._look()
@@ -47,4 +47,5 @@ class MemoryDisk:
 
     def _look(self) -> None:
         if self.is_gone:
+            self.was_gone = True
             raise OSError(5, "Input/output error")

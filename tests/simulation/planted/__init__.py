@@ -370,6 +370,14 @@ PLANTED: Final[dict[str, Bug]] = {
     "kept untold": Bug(
         "plans do not say for whom capacity was kept", recorder.kept_is_untold, run_profiles.RECORDED_THINKING
     ),
+    "answers untold": Bug(
+        "plans do not say what the optimiser answered", recorder.answers_are_untold, run_profiles.RECORDED_ANSWERS
+    ),
+    "grounds forgotten": Bug(
+        "recorder takes nothing from its segments when it starts",
+        recorder.grounds_are_forgotten,
+        run_profiles.RECORDED_AND_KILLED,
+    ),
     "told at once": Bug(
         "the status of a Reservation is written whenever it is another one",
         in_reservations.told_at_once,

@@ -52,3 +52,18 @@ def kept_is_untold() -> Planted:
     """A plan does not say for whom capacity was kept while the optimiser thought."""
     real = Origins.of
     return patch.object(Origins, "of", lambda self, made: replace(real(self, made), kept=[]))
+
+
+def answers_are_untold() -> Planted:
+    """A plan does not say what the optimiser answered."""
+    real = Origins.of
+    return patch.object(Origins, "of", lambda self, made: replace(real(self, made), answer=None))
+
+
+def grounds_are_forgotten() -> Planted:
+    """A start takes nothing from the segments that are there."""
+
+    async def nothing(self: Shell) -> None:
+        pass
+
+    return patch.object(Shell, "_recall", nothing)

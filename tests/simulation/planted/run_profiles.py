@@ -190,6 +190,12 @@ RECORDED: Final = replace(
     constants={"berth.placement_solver.origins.TOLD_AGAIN_S": 10.0},
 )
 """What two solvers read is kept, and their plans are made again at the end."""
+RECORDED_AND_KILLED: Final = replace(
+    RECORDED,
+    faults=every(5.0, recording.torn, trouble.killed(recording.RECORDER), trouble.killed(recording.RECORDER)),
+    constants={},
+)
+"""A recorder that is killed again and again, while solvers tell what they go by now and then."""
 RECORDED_THINKING: Final = replace(
     RECORDED,
     size=Size(nodes=1, gangs=11),
@@ -200,6 +206,13 @@ RECORDED_THINKING: Final = replace(
     constants={**RECORDED.constants, "tests.simulation.optimiser.TAKES_S": (0.1, 0.5)},
 )
 """A solver whose optimiser thinks most of the time, and a recorder."""
+RECORDED_ANSWERS: Final = replace(
+    RECORDED_THINKING,
+    cluster=users.uneven,
+    actions=users.contended_gangs,
+    faults=every(15.0, trouble.nothing),
+)
+"""The same with two nodes, of which the optimiser fills whichever it likes first."""
 PRESSED: Final = replace(
     SHORT,
     size=Size(nodes=3, singles=60),

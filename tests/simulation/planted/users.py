@@ -155,6 +155,28 @@ def contended(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+def uneven(rng: random.Random, size: Size) -> list[Json]:
+    """A node of four cards and one of two."""
+    return [dict(HOME), *node("node-0", CARDS, 0), *node("node-1", CARDS // 2, 1)]
+
+
+def contended_gangs(rng: random.Random, size: Size) -> list[Timed]:
+    """Now and then two gangs wait for the larger of these nodes, which is cordoned: there is room for the one that has
+    come first, or for the larger one, of which any member may lie on either node."""
+    done: list[Timed] = []
+    for number in range(size.gangs):
+        at_s = 4.0 + number * (size.end_s - 4.0) / size.gangs
+        done.append(Timed(at_s - 0.7, Change("Node", "node-0", {"spec": {"unschedulable": True}})))
+        begins_s = at_s + 3.4
+        gone_s = begins_s + rng.uniform(1.2, 1.4)
+        for name, members in ((f"a-{number}", CARDS - 1), (f"b-{number}", CARDS + 1)):
+            done += _members(name, members, CARD, at_s, rng)
+            done += [Timed(gone_s, Delete("Pod", f"{name}-{member}", 0)) for member in range(members)]
+            at_s += 0.6
+        done.append(Timed(begins_s, Change("Node", "node-0", {"spec": {"unschedulable": None}})))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
 def _ending(name: str, request: PodRequest, at_s: float, rng: random.Random) -> Timed:
     notes = {DURATION: f"{rng.uniform(1.5, 3.0):.1f}s"}
     return Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes)))

@@ -19,6 +19,7 @@ from berth.contracts.subjects import prices_key
 LAW: Final = "prices"
 SOLVER: Final = "placement-solver"
 SIZES: Final = 100
+KINDS: Final = 12
 
 
 class PriceTables:
@@ -51,7 +52,7 @@ class PriceTables:
         self.broken += [f"{stored.subject} version {table.version}: {each}" for each in _wrong(table)]
         if not stored.subject.endswith(prices_key(table.solver)):
             self.broken.append(f"{stored.subject} is the table of {table.solver}")
-        said = (table.shares, table.duals, table.turning_over, table.scarce)
+        said = (table.shares, table.duals, table.turning_over, table.arriving, table.scarce)
         if self._named.setdefault((table.solver, table.version), said) != said:
             self.broken.append(f"{stored.subject}: version {table.version} was another table before")
 
@@ -63,6 +64,7 @@ def _wrong(table: PriceTable) -> list[str]:
         "shares": (prices, 1.0),
         "duals": (table.duals, 1.0),
         "turning_over": ([table.turning_over], 1.0),
+        "arriving": ([each.part for each in table.arriving], 1.0),
         "scarce": ([each.pressure for each in table.scarce], 1e6),
         "admissions": ([value for each in table.admissions for value in (each.worth, each.pods)], 1e9),
     }
@@ -75,6 +77,8 @@ def _wrong(table: PriceTable) -> list[str]:
         found.append(f"a larger share is worth less: {prices}")
     if table.source == "duals" and len(table.duals) != SIZES:
         found.append(f"{len(table.duals)} duals")
+    if len(table.arriving) > KINDS or (table.arriving and abs(sum(each.part for each in table.arriving) - 1.0) > 1e-6):
+        found.append(f"{len(table.arriving)} kinds of pods, whose parts do not make one, or too many")
     if table.version <= 0:
         found.append("a table of constants alone")
     return found

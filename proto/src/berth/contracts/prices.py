@@ -4,6 +4,7 @@ one; and what people ask solvers about their tables."""
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Part
+from berth.contracts.round import Arriving
 
 
 class SharePrice(Part, frozen=True, kw_only=True):
@@ -49,7 +50,9 @@ class PriceTable(Message, frozen=True, kw_only=True, tag="pricetable.set.v1"):
     of shares of 0 to 99 percent; `shares` are those of the sizes that arrive. `turning_over` is 0 while pods only
     come, 1 where as many leave, or where cores run out before GPUs do; nodes are the fuller for it by `idle_gpu`,
     the price of eight idle GPUs beside a pod, in steps of `step`. `whole_nodes` is the part of all GPUs asked for
-    by pods that need a whole one of the largest nodes, of which the part `kept_whole` is kept for them. `arrivals`
+    by pods that need a whole one of the largest nodes, of which the part `kept_whole` is kept for them. `arriving` are
+    the kinds of pods that arrive most, twelve at most, whose parts make one: idle GPUs that they cannot use are priced
+    while pods turn over. `arrivals`
     is how many pods with GPUs had come, `written_at` when its owner wrote it, which it does now and then though
     nothing changes.
     """
@@ -65,6 +68,7 @@ class PriceTable(Message, frozen=True, kw_only=True, tag="pricetable.set.v1"):
     step: float = 0.0
     whole_nodes: float = 0.0
     kept_whole: float = 0.0
+    arriving: list[Arriving] = []
     scarce: list[ScarceModel] = []
     admissions: list[Admission] = []
     arrivals: Integer = 0

@@ -9,7 +9,7 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import Plan, PlanStatus
 from berth.contracts.round import Ground, Round
 from berth.recorder.core.taking import MARKERS_KEPT_S, Taking
-from berth.recording.grounds import named, told
+from berth.recording.grounds import KEPT_MAX, Known, named, told
 from berth.recording.records import AnyRecord, Began, Ended, Entered, Missed, Told, Whole
 
 STATE, LEDGER = buckets.STATE, buckets.LEDGER
@@ -97,3 +97,64 @@ def test_grounds_that_plans_told_are_told_again_in_full() -> None:
     put(taking, LEDGER, 3, "e1.plan.bad", b"{")
     assert [each for each in checkpoint(taking) if isinstance(each, Told)] == [Told(told(ground, nodes))]
     assert taking.refused == 2
+
+
+def teller(sequence: int, said: Ground, stored_s: float | None = None) -> Entered:
+    """A plan's entry that tells a ground."""
+    plan = Plan(id=f"p{sequence}", status=PlanStatus.COMMITTED, round=Round(ground=said.id, told=said))
+    at_s = float(sequence) if stored_s is None else stored_s
+    return Entered(LEDGER, sequence, f"e1.plan.p{sequence}", encode(plan), stored_s=at_s)
+
+
+def ground_of(size: int, **fields: Any) -> tuple[Ground, list[str]]:
+    nodes = [f"n{number}" for number in range(size)]
+    return named(Ground(id="", version="1", **fields), nodes), nodes
+
+
+def grounds_in(records: list[AnyRecord]) -> list[str]:
+    return [each.ground.id for each in records if isinstance(each, Told)]
+
+
+def test_grounds_of_an_earlier_segment_are_told_again() -> None:
+    one, nodes = ground_of(20)
+    other, _ = ground_of(20, turning_over=0.5)
+    newer, more = ground_of(21)
+    before = begun()
+    before.apply(teller(1, told(one, nodes)), gap=False)
+    segment = checkpoint(before)
+    segment += [Entered(LEDGER, 2, "e1.plan.bad", b"{"), teller(3, told(other, nodes, Known(one, tuple(nodes))))]
+    taking = Taking([STATE, LEDGER])
+    for record in segment:
+        taking.recall(record)
+    # Both plans that told them have gone; what came while nobody recorded is told as changes.
+    taking.apply(teller(9, told(newer, more, Known(other, tuple(nodes)))), gap=True)
+    assert grounds_in(checkpoint(taking)) == [one.id, other.id, newer.id]
+    assert taking.refused == 0
+
+
+def test_a_checkpoint_without_grounds_has_those_of_its_plans() -> None:
+    one, nodes = ground_of(20)
+    taking = Taking([STATE, LEDGER])
+    segment: list[AnyRecord] = [Began("run", 1.0, {}), teller(1, told(one, nodes)), Whole()]
+    for record in segment:
+        taking.recall(record)
+    assert grounds_in(checkpoint(taking)) == [one.id]
+
+
+def test_what_the_bucket_still_has_of_old_grounds_does_not_push_out_newer_ones() -> None:
+    old = [ground_of(3, turning_over=number / 100) for number in range(1, KEPT_MAX + 1)]
+    newest, nodes = ground_of(20)
+    taking = Taking([STATE, LEDGER])
+    taking.recall(Told(told(newest, nodes)))
+    taking.recall(Entered(LEDGER, 100, "e1.plan.p100", b"", deleted=True, stored_s=100.0))
+    for sequence, (each, names) in enumerate(old, 1):
+        taking.apply(teller(sequence, told(each, names)), gap=False)
+    assert grounds_in(checkpoint(taking)) == [newest.id]
+
+
+def test_a_bucket_that_began_anew_is_looked_at() -> None:
+    one, nodes = ground_of(20)
+    taking = Taking([STATE, LEDGER])
+    taking.recall(Entered(LEDGER, 100, "e1.plan.p100", b"{", stored_s=100.0))
+    taking.apply(teller(1, told(one, nodes), stored_s=101.0), gap=False)
+    assert grounds_in(checkpoint(taking)) == [one.id]

@@ -15,7 +15,7 @@ from berth.contracts.prices import PricesAnswer, PriceTable
 from berth.contracts.subjects import prices_key
 from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.prices.written import answer_of, kept_of, latest, table_of
+from berth.placement_solver.core.prices.written import answer_of, kept_of, latest, left_out, table_of
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -62,6 +62,14 @@ class PriceTables:
             metrics.PRICES.labels("not taken up").inc()
             log.warning("prices of before are not taken up", solver=found.solver, problem=kept.message)
             return
+        if (refusal := left_out(found)) is not None:
+            metrics.PRICES.labels("kinds not taken up").inc()
+            log.warning(
+                "kinds of pods of before are not taken up",
+                solver=found.solver,
+                name=refusal.name,
+                problem=refusal.message,
+            )
         self._cluster.prices.take_up(kept)
         log.info("prices of before are taken up", solver=found.solver, version=found.version, source=found.source)
 

@@ -16,8 +16,8 @@ from berth.recorder.core.taking import Taking
 from berth.recorder.disk import Disk, Folder
 from berth.recorder.settings import SERVICE, Settings
 from berth.recorder.views import BucketView
-from berth.recording.frames import MARK, framed, sound
-from berth.recording.records import AnyRecord
+from berth.recording.frames import MARK, Frames, framed, sound
+from berth.recording.records import AnyRecord, Whole
 from berth.runtime import Context, Input, Replica
 from berth.telemetry import counter, gauge
 
@@ -54,6 +54,8 @@ class Shell(Replica[Settings]):
         self._segment = keeping.File("", 0)
         self._checkpoint = 0
         self._trouble = "not begun"
+        self._found = keeping.File("", 0), 0
+        """The newest segment as it was at the start, and how many of its bytes were sound."""
 
     @property
     def is_ready(self) -> bool:
@@ -76,6 +78,11 @@ class Shell(Replica[Settings]):
             "grounds refused": self.taking.refused,
         }
 
+    async def run(self) -> None:
+        """See `Replica`. What earlier segments have of grounds comes before what the buckets show."""
+        await self._recall()
+        await super().run()
+
     async def work(self) -> None:
         """Write what is read, for as long as this replica is the active one."""
         context, every_s = self.context, self.context.settings.record_every_s
@@ -93,12 +100,40 @@ class Shell(Replica[Settings]):
         finally:
             self._end("stands by")
 
+    async def _recall(self) -> None:
+        """Grounds that were told before this start, from the newest checkpoint that is whole on."""
+        after: list[str] = []
+        try:
+            for each in reversed(keeping.segments(self._disk.files())):
+                is_whole, good = await self._read_again(each.name)
+                if not after:
+                    self._found = each, good
+                if is_whole:
+                    break
+                after.append(each.name)
+            for name in reversed(after):
+                await self._read_again(name)
+        except OSError as error:
+            self.context.log.warning("cannot read what was recorded before", error=str(error)[:200])
+
+    async def _read_again(self, name: str) -> tuple[bool, int]:
+        """Recall what a segment has; whether its checkpoint is whole, and how many of its bytes are sound."""
+        frames, is_whole = Frames(self._disk.read(name)), False
+        for records in frames:
+            for record in records:
+                is_whole |= isinstance(record, Whole)
+                self.taking.recall(record)
+            await self.context.clock.sleep(0)
+        return is_whole, frames.good
+
     def _mend(self) -> None:
         """What a crash has left of the newest segment ends with what is sound."""
         try:
             listed = keeping.segments(self._disk.files())
             for name, size in listed[-1:]:
-                good = sound(self._disk.read(name))
+                found, good = self._found
+                if found != (name, size):
+                    good = sound(self._disk.read(name))
                 if good < size:
                     self.context.log.warning(
                         "the end of a segment is torn, and cut off", segment=name, bytes=size - good

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.codec import decode, encode
 from berth.contracts.prices import PriceTable, ScarceModel, SharePrice
+from berth.contracts.round import Arriving, Ground
+from berth.placement_solver.core.cost import Basis
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.prices.keeping import PriceKeeping
+from berth.placement_solver.core.prices.stranding import TYPICAL, Typical
 from berth.placement_solver.core.prices.table import Prices
-from berth.placement_solver.core.prices.written import answer_of, kept_of, latest, table_of
+from berth.placement_solver.core.prices.written import answer_of, kept_of, latest, left_out, table_of
+from berth.placement_solver.origins import priced
+from berth.placement_solver.price_grounds import prices_in
 from berth.testing.builders import gpu_slots, pod
 
 TABLE = PriceTable(
@@ -25,9 +33,14 @@ TABLE = PriceTable(
     duals=[0.0] * 33 + [0.3] * 47 + [1.0] * 20,
     turning_over=0.75,
     whole_nodes=0.4,
+    arriving=[
+        Arriving(cpu=4000, percent=33, cards=1, part=1 / 3),
+        Arriving(cpu=9000, percent=100, cards=2, part=2 / 3),
+    ],
     scarce=[ScarceModel(model="T4", cards=4, pressure=0.5)],
     solved_at=3.0,
 )
+KINDS = (Typical(4000, 33, 1, 1 / 3), Typical(9000, 100, 2, 2 / 3))
 
 
 @pytest.fixture
@@ -52,7 +65,7 @@ def test_a_solver_that_starts_goes_on_with_what_was_written(run: Any, me: str) -
     keeping.take_up(kept)
     keeping.look(9000)
     prices, scarcity = keeping.basis
-    assert prices == Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4)
+    assert prices == Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4, KINDS)
     assert scarcity.tolist() == [0.5, 0.0, 0.0]
     # Under its own name a version means what it meant; what another solver wrote holds under one of its own.
     assert (keeping.version, keeping.since_ms) == ((5000, 4000) if me == "s1" else (9000, 9000))
@@ -128,6 +141,74 @@ def test_a_table_that_makes_no_sense_is_not_taken_up(changed: dict[str, Any], fi
     found = kept_of(replace(TABLE, **changed), "s1")
     assert isinstance(found, Problem)
     assert found.field == field
+
+
+def kind(part: float, **fields: int) -> Arriving:
+    return Arriving(**{"cpu": 4000, "percent": 33, "cards": 1, **fields}, part=part)
+
+
+@pytest.mark.parametrize(
+    ("arriving", "name", "field"),
+    [
+        ([kind(math.nan)], "nan", "arriving[0] "),
+        ([kind(-1.0), kind(2.0, cpu=1)], "negative", "arriving[0] "),
+        ([kind(0.0), kind(2.0, cpu=1)], "excessive", "arriving[1] "),
+        ([kind(math.inf)], "excessive", "arriving[0] "),
+        ([kind(0.25), kind(0.25, cpu=1)], "malformed", "arriving: "),
+        ([kind(1.0, cpu=-1)], "negative", "arriving[0].cpu "),
+        ([kind(1.0, percent=0)], "malformed", "arriving[0] "),
+        ([kind(1.0, percent=101)], "malformed", "arriving[0] "),
+        ([kind(1.0, cards=0)], "malformed", "arriving[0] "),
+        ([kind(0.5), kind(0.5)], "malformed", "arriving: "),
+        ([kind(1 / 16, cpu=at) for at in range(16)], "malformed", "arriving: 16 kinds"),
+    ],
+)
+def test_kinds_that_make_no_sense_are_left_out_and_the_rest_holds(
+    run: Any, arriving: list[Arriving], name: str, field: str
+) -> None:
+    table = replace(TABLE, arriving=arriving)
+    found = left_out(table)
+    assert found is not None
+    assert (found.name, found.message[: len(field)]) == (name, field)
+    kept = kept_of(table, "s1")
+    assert not isinstance(kept, Problem)
+    assert kept.prices == Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4)
+    assert (kept.duals, kept.scarce) == (tuple(TABLE.duals), {"T4": 0.5})
+    keeping = keeping_of(run)
+    keeping.take_up(kept)
+    keeping.look(9000)
+    assert keeping.version == 9000, "that of the table is the name of another one"
+
+
+def test_as_many_kinds_are_read_as_are_written_and_a_table_without_any() -> None:
+    arriving = [kind(1 / TYPICAL, cpu=at) for at in range(TYPICAL)]
+    assert left_out(replace(TABLE, arriving=arriving)) is None
+    before = kept_of(replace(TABLE, arriving=[]), "s1")
+    assert not isinstance(before, Problem)
+    assert (before.version, before.prices.typical) == (5000, ())
+
+
+def test_what_is_taken_up_says_of_nodes_what_it_said_before_and_is_told_so(run: Any) -> None:
+    def cost() -> list[float]:
+        found: list[float] = run.cluster.solver.costs.of(cls)[:3].tolist()
+        return found
+
+    keeping = keeping_of(run)
+    run.pod(pod("a").share(60).requests(cpu=1000))
+    units, _ = run.cluster.batch(1)
+    cls = units[0].candidates[0].cls
+    scarcity = np.array([0.5, 0.0, 0.0])
+    run.cluster.solver.costs.use(Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4, KINDS), scarcity)
+    before = cost()
+    run.cluster.solver.costs.use(Prices(((33, 0.3), (80, 1.0)), 0.75, 0.4), scarcity)
+    assert cost() != before, "the kinds of pods count"
+    kept = kept_of(decode(encode(TABLE), PriceTable), "s1")
+    assert not isinstance(kept, Problem)
+    keeping.take_up(kept)
+    keeping.look(9000)
+    assert cost() == before
+    prices, told = prices_in(priced(Ground(id=""), Basis(*keeping.basis)))
+    assert (prices, told.tolist()) == (keeping.basis[0], scarcity.tolist())
 
 
 def test_people_are_told_how_it_stands(run: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Plan
+from berth.contracts.round import Ground
 from berth.recording.grounds import Grounds, told
 from berth.recording.records import AnyRecord, Began, Ended, Entered, Missed, Told, Whole
 
@@ -35,6 +37,7 @@ class Taking:
     def __init__(self, names: Sequence[str]) -> None:
         self._buckets = {name: Bucket() for name in names}
         self._grounds = Grounds()
+        self._recalled = (0, 0.0)  # of the newest message of LEDGER that an earlier segment has: its sequence, its time
         self._newest_s = 0.0
         self.on = False
         self.records: list[AnyRecord] = []
@@ -78,7 +81,7 @@ class Taking:
         bucket.entries[entered.key] = entered
         self._newest_s = max(self._newest_s, entered.stored_s)
         self._put(entered, len(entered.value))
-        if name == buckets.LEDGER and not entered.deleted and f".{PLANS}." in entered.key:
+        if _is_plan(entered) and not self._is_recalled(entered):
             self._look_at_plan(entered.value)
 
     def end(self, name: str) -> None:
@@ -89,14 +92,33 @@ class Taking:
             bucket.missed = []
             self._put(Ended(name, bucket.sequence))
 
+    def recall(self, record: AnyRecord) -> None:
+        """Take over what an earlier segment of the same folder has of grounds, before the buckets are read: the plan
+        that told one may be gone from LEDGER. What cannot be used is left out."""
+        if isinstance(record, Told):
+            self._grounds.take(record.ground)
+        elif isinstance(record, Entered) and record.bucket == buckets.LEDGER:
+            sequence, stored_s = self._recalled
+            self._recalled = max(sequence, record.sequence), max(stored_s, record.stored_s)
+            if _is_plan(record):
+                with suppress(InvalidMessage):
+                    self._take(_told_by(record.value))
+
+    def _is_recalled(self, entered: Entered) -> bool:
+        """An earlier segment goes further than this message. What it told is known, or was pushed out by newer grounds,
+        which it would push out now. By both, since the bucket may have begun anew and clocks of servers jump."""
+        sequence, stored_s = self._recalled
+        return entered.sequence <= sequence and entered.stored_s <= stored_s
+
     def _look_at_plan(self, value: bytes) -> None:
         try:
-            origin = decode(value, Plan).round
+            is_good = self._take(_told_by(value))
         except InvalidMessage:
-            self.refused += 1
-            return
-        if origin is not None and origin.told is not None and self._grounds.take(origin.told) is not None:
-            self.refused += 1
+            is_good = False
+        self.refused += not is_good
+
+    def _take(self, ground: Ground | None) -> bool:
+        return ground is None or self._grounds.take(ground) is None
 
     # --- what is put down --------------------------------------------------------------------------------------------
 
@@ -133,6 +155,16 @@ class Taking:
         old = [key for key, each in bucket.entries.items() if each.deleted and each.stored_s < before]
         for key in old:
             del bucket.entries[key]
+
+
+def _is_plan(entered: Entered) -> bool:
+    return entered.bucket == buckets.LEDGER and not entered.deleted and f".{PLANS}." in entered.key
+
+
+def _told_by(value: bytes) -> Ground | None:
+    """The ground that a plan's entry tells. Raises InvalidMessage."""
+    origin = decode(value, Plan).round
+    return origin.told if origin is not None else None
 
 
 def _chained(head: list[AnyRecord], values: list[Entered], missed: list[AnyRecord]) -> Iterator[AnyRecord]:
