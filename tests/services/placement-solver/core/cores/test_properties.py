@@ -12,14 +12,18 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.services.worlds.solver.cores import FULL, SPREAD, own, pinned, share, shown, zoned
 
-from berth.contracts import names
+from berth.contracts import names, subjects
 from berth.contracts.ledger import Grant
 from berth.contracts.state import PodTemplate
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.cores import CoresAsked
+from berth.placement_solver.core.cores.make import make_of
+from berth.placement_solver.core.cores.store import KINDS
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.solve import Trial
+from berth.rules.cpus.available import usable_cpus
 from berth.rules.cpus.cpuset import format_cpuset
+from berth.rules.cpus.kubelet import BEST_EFFORT
 from berth.testing.builders import GI, PodBuilder, node_topology, pod
 from berth.transaction.claims import Claim
 
@@ -99,6 +103,12 @@ def test_what_the_solver_chooses_the_verifier_accepts_and_books_come_out_the_sam
         assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
         with patch.object(CoresAsked, "outline", lambda query: outline(query)._replace(alike=None)):
             assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
+    cores = nodes.cores
+    cores.follow()
+    for row in range(len(nodes)):
+        layout, free = cores.ground(row).layout, cores.free_cpus(row)
+        counted = [len(usable_cpus(layout, free, kind)) if layout is not None else 0 for kind in KINDS]
+        assert (cores.free[:, row].tolist(), cores.pinned[row]) == (counted, len(cores.pinned_cpus(row)))
     before = {row: shown(nodes, row) for row in range(len(nodes))}
     again = solving()
     for name in data.draw(st.permutations([builder.build(0).name for builder in bound])):
@@ -163,3 +173,47 @@ def every_choice(template: PodTemplate, topology: NodeTopology) -> Iterable[tupl
             parts[zone_of[cpu]] = parts.get(zone_of[cpu], 0) + 1000
         yield own(*some)
         yield (*own(*some), *(share(zone, cpu=part) for zone, part in parts.items()))
+
+
+SAYING = st.sampled_from(
+    [{}, {"zone": "a"}, {names.LABEL_NUMA_POLICY: BEST_EFFORT}, {names.LABEL_CPU_BIND_POLICY: FULL}]
+)
+RATIOS = st.sampled_from([{}, {names.ANNOTATION_AMPLIFICATION_RATIO: '{"cpu": 1.5}'}])
+EVENTS = st.tuples(st.sampled_from("abc"), st.sampled_from(["node", "gone", "topology", "look"]), SAYING, RATIOS)
+
+
+@LAWS
+@given(events=st.lists(EVENTS, max_size=16))
+def test_the_make_of_a_node_is_that_of_what_is_shown_now(
+    solving: type[Any], events: list[tuple[str, str, dict[str, str], dict[str, str]]]
+) -> None:
+    """Whatever came before: nodes that go and come, under names that others had, with topologies that stay."""
+    run = solving()
+    nodes, cores = run.cluster.nodes, run.cluster.nodes.cores
+    for name, what, labels, notes in events:
+        if what == "node":
+            run.node(name, labels=labels, annotations=notes)
+        elif what == "gone" and name in nodes.rows:
+            run.delete(subjects.named_key("node", name))
+        elif what == "topology":
+            run.topology(name, node_topology(zones=2, policy=labels.get(names.LABEL_NUMA_POLICY, "")))
+        elif what == "look":
+            cores.follow()
+    cores.follow()
+    for row in range(len(nodes)):
+        node, ratio = nodes.states[row], cores.ratio(row)
+        assert cores.make_of(row) == make_of(node.labels if node is not None else {}, cores.ground(row), ratio)
+        assert cores.ratios[row] == ratio
+    assert cores.imposes == any(cores.make_of(row).imposes for row in range(len(nodes)))
+
+
+def test_nodes_that_say_nothing_of_cpus_are_not_looked_at(solving: Any) -> None:
+    run = solving()
+    for index in range(20):
+        run.node(f"plain-{index}", labels={"zone": str(index)})
+    run.node("bound", labels={names.LABEL_NUMA_POLICY: BEST_EFFORT})
+    cores, looked = run.cluster.nodes.cores, []
+    with patch.object(type(cores), "_remake", lambda self, row: looked.append(row)):
+        cores.follow()
+        cores.follow()
+    assert looked == [run.cluster.nodes.rows["bound"]]

@@ -243,6 +243,7 @@ class Nodes:
         if alive != bool(self.alive[row]) or shape != _shape(before):
             self.alive[row] = alive
             self.reshaped.add(row)
+            self.cores.reshaped(row, node)
             self._see_rules(row)
             grown = alive
         if self._is_spare(row):

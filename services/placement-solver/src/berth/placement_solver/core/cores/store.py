@@ -20,16 +20,18 @@ import numpy.typing as npt
 from berth.contracts.base import Problem
 from berth.contracts.ledger import Grant
 from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, CPU
+from berth.contracts.state import Node
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.cores.asked import CoresAsked, Verdict
-from berth.placement_solver.core.cores.ground import NOWHERE, Ground, ground_of
+from berth.placement_solver.core.cores.ground import LAYOUTS_MAX, NOWHERE, Ground, ground_of
 from berth.placement_solver.core.cores.held import Holder, holder_of, holdings
-from berth.placement_solver.core.cores.make import PLAIN, Make, make_of
+from berth.placement_solver.core.cores.make import LABELS, PLAIN, Make, make_of
 from berth.placement_solver.core.seams import NOTHING, Hypothesis
 from berth.resources.amounts import Amounts, add_into, subtract_from
 from berth.rules.amplification import read_ratios
 from berth.rules.cpus.available import FULL_PCPUS, SPREAD_BY_PCPUS, available_cpus, usable_cpus
 from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.layout import CpuLayout
 from berth.rules.numa.charges import amplified_capacity, charge, cpus_by_zone, total_charges, zone_use
 from berth.rules.numa.exclusive import SHARED, zone_status
 from berth.rules.numa.split import NodeZones
@@ -136,8 +138,8 @@ class Cores:
         self.free: Ints = np.zeros((len(KINDS), capacity), np.int64)
         self.pinned: Ints = np.zeros(capacity, np.int64)
         self.ratios: Floats = np.ones(capacity)
+        self._unmade: set[int] = set()
         self._unwritten: set[int] = set()
-        self._made_at = 0
         self._zones = ZoneColumns()
         self._zones_at = -1
 
@@ -150,6 +152,15 @@ class Cores:
         self._changed(row, state)
         self.uncounted[row] = is_uncounted
         self._remake(row)
+
+    def reshaped(self, row: int, node: Node | None) -> None:
+        """The labels of a node, or whether it is there, have changed. Most nodes say nothing of CPUs and NUMA nodes:
+        they are of the make that all begin with, and nothing has to be worked out."""
+        is_silent = node is None or (
+            ANNOTATION_AMPLIFICATION_RATIO not in node.annotations and node.labels.keys().isdisjoint(LABELS)
+        )
+        if not is_silent or self.make[row]:
+            self._unmade.add(row)
 
     def take(self, row: int, amounts: Mapping[str, int], grants: Iterable[Grant], sign: int) -> None:
         """Charge (1) or give back (-1) a holder, with all that it takes of the node."""
@@ -217,19 +228,28 @@ class Cores:
 
     def follow(self) -> None:
         """Bring makes and the number of free CPUs up to date."""
-        nodes, log = self._nodes, self._nodes.reshaped
-        changed = log.since(self._made_at)
-        self._made_at = log.end
-        for row in range(len(nodes)) if changed is None else changed:
-            self._remake(row)
+        if self._unmade:
+            for row in sorted(self._unmade):
+                self._remake(row)
+            self._unmade.clear()
         if self._unwritten:
+            alike: dict[tuple[int, ...], list[int]] = {}
             for row in self._unwritten:
-                state = self._rows.get(row, _UNKNOWN)
-                layout, free = state.ground.layout, self.free_cpus(row)
-                for kind, text in enumerate(KINDS):
-                    self.free[kind, row] = len(usable_cpus(layout, free, text)) if layout is not None else 0
-                self.pinned[row] = len(self.pinned_cpus(row))
+                alike.setdefault(self._counts(row), []).append(row)
+            for (pinned, *free), rows in alike.items():
+                self.pinned[rows] = pinned
+                self.free[:, rows] = np.array(free)[:, np.newaxis]
             self._unwritten.clear()
+
+    def _counts(self, row: int) -> tuple[int, ...]:
+        """How many CPUs pods have to themselves there, and how many are free of each of `KINDS`."""
+        state = self._rows.get(row, _UNKNOWN)
+        layout = state.ground.layout
+        if layout is None:
+            return (0,) * (1 + len(KINDS))
+        if not any(each.cpus for each in state.holders):
+            return _counts_of_idle(layout, state.ground.reserved)
+        return (len(self.pinned_cpus(row)), *_counts_of(layout, self.free_cpus(row)))
 
     def verdicts(self, query: CoresAsked) -> list[Verdict]:
         """What the query comes to on nodes of each make."""
@@ -416,6 +436,16 @@ def zones_of(
         layout=layout,
         free_cpus=free,
     )
+
+
+def _counts_of(layout: CpuLayout, free: frozenset[int]) -> tuple[int, ...]:
+    return tuple(len(usable_cpus(layout, free, kind)) for kind in KINDS)
+
+
+@lru_cache(maxsize=LAYOUTS_MAX)
+def _counts_of_idle(layout: CpuLayout, reserved: frozenset[int]) -> tuple[int, ...]:
+    """What `Cores._counts` says of all nodes where no pod has CPUs to itself."""
+    return (0, *_counts_of(layout, available_cpus(layout, (), reserved=reserved)))
 
 
 @lru_cache(maxsize=4096)
