@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from berth.placement_solver.price_grounds import prices_in
+from berth.placement_solver.origins.prices import prices_in
 from msgspec.structs import replace
 
 from berth.contracts import names
