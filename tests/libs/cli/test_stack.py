@@ -202,6 +202,36 @@ async def test_who_stands_in_no_pods_way_is_nicer_than_we_are(tmp_path: Path) ->
     assert {spec.niceness for spec in SERVICES if spec.places_pods} == {0}
 
 
+async def test_the_group_of_a_process_gives_way_though_the_kernel_takes_only_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def set_group(pid: int, niceness: int) -> None:
+        asked.append((pid, niceness))
+        if len(asked) < 3:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("berth.cli.stack.process._set_group", set_group)
+    process = Process("nice", ["sleep", "60"], tmp_path / "log", niceness=6)
+    await process.start()
+    assert asked == [(process.pid, min(19, os.nice(0) + 6))] * 3
+    await process.stop()
+    await Process("plain", ["true"], tmp_path / "log").start()
+    assert len(asked) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel groups no processes")
+async def test_every_process_that_is_nicer_has_a_group_that_is(tmp_path: Path) -> None:
+    listed = [Process(str(number), ["sleep", "60"], tmp_path / "log", niceness=6) for number in range(3)]
+    for process in listed:
+        await process.start()
+    groups = [Path(f"/proc/{process.pid}/autogroup").read_text().split()[-1] for process in listed]
+    for process in listed:
+        await process.stop()
+    assert groups == [str(min(19, os.nice(0) + 6))] * 3
+
+
 async def test_what_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.cli.stack.process.STOP_TIMEOUT_S", 0.2)
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"

@@ -224,6 +224,22 @@ async def test_it_is_known_after_a_crash_in_the_middle_of_a_checkpoint(ledger: L
     assert ledger.disk.held["berth-0000000003.rec"] == MARK
 
 
+async def test_it_is_not_ready_while_it_reads_what_was_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    await ledger.recorded()
+    real, shown = ledger.disk.read, []
+
+    def read(name: str) -> bytes:
+        health = ledger.replicas[0][0].health
+        shown.append((health.ready, health.readiness().get("segments", (True, ""))[1]))
+        return real(name)
+
+    monkeypatch.setattr(ledger.disk, "read", read)
+    context, _ = await ledger.start("two")
+    await eventually(lambda: ledger.told() == [[], KNOWN])
+    assert shown == [(False, "reading what was recorded before")]
+    assert context.health.ready
+
+
 async def test_it_records_though_it_could_not_read_what_was_before(ledger: Ledger) -> None:
     await ledger.recorded()
     ledger.disk.is_gone = True

@@ -141,6 +141,24 @@ def test_a_checkpoint_without_grounds_has_those_of_its_plans() -> None:
     assert grounds_in(checkpoint(taking)) == [one.id]
 
 
+def test_old_grounds_of_plans_in_a_checkpoint_do_not_push_out_those_of_its_head() -> None:
+    old = [ground_of(3, turning_over=number / 100) for number in range(1, KEPT_MAX + 1)]
+    newest, nodes = ground_of(20)
+    last, more = ground_of(21)
+    before = begun()
+    for sequence, (each, names) in enumerate(old, 1):
+        before.apply(teller(sequence, told(each, names)), gap=False)
+    gone = teller(100, told(newest, nodes))
+    before.apply(gone, gap=False)
+    before.apply(Entered(LEDGER, 101, gone.key, b"", deleted=True, stored_s=101.0), gap=False)
+    segment = checkpoint(before)
+    segment.append(teller(102, told(last, more, Known(newest, tuple(nodes)))))
+    taking = Taking([STATE, LEDGER])
+    for record in segment:
+        taking.recall(record)
+    assert grounds_in(checkpoint(taking))[-2:] == [newest.id, last.id]
+
+
 def test_what_the_bucket_still_has_of_old_grounds_does_not_push_out_newer_ones() -> None:
     old = [ground_of(3, turning_over=number / 100) for number in range(1, KEPT_MAX + 1)]
     newest, nodes = ground_of(20)

@@ -32,6 +32,8 @@ READ: Final = (
 """What every solver reads."""
 TRY_AGAIN: Final = 5
 """So many times longer is waited after something could not be written."""
+SEGMENTS: Final = "segments"
+"""The health check until what was recorded before is read."""
 
 RECORDS = counter("berth_recorder_records_total", "What was written: messages, and what was said about buckets.")
 FAILURES = counter("berth_recorder_failures_total", "Writes that failed, each with a gap in what is recorded.")
@@ -80,7 +82,10 @@ class Shell(Replica[Settings]):
 
     async def run(self) -> None:
         """See `Replica`. What earlier segments have of grounds comes before what the buckets show."""
+        health = self.context.health
+        health.add(SEGMENTS, lambda: (False, "reading what was recorded before"))
         await self._recall()
+        health.remove(SEGMENTS)
         await super().run()
 
     async def work(self) -> None:
@@ -105,6 +110,7 @@ class Shell(Replica[Settings]):
         after: list[str] = []
         try:
             for each in reversed(keeping.segments(self._disk.files())):
+                self.context.log.info("reading what was recorded before", segment=each.name, bytes=each.size)
                 is_whole, good = await self._read_again(each.name)
                 if not after:
                     self._found = each, good

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from berth.placement_solver.price_grounds import prices_in
 from msgspec.structs import replace
 
 from berth.contracts import names
@@ -22,6 +21,7 @@ from berth.placement_solver.core.prices.stranding import TYPICAL, Typical
 from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.core.prices.written import answer_of, kept_of, latest, left_out, table_of
 from berth.placement_solver.origins import priced
+from berth.placement_solver.origins.prices import prices_in
 from berth.testing.builders import gpu_slots, pod
 
 TABLE = PriceTable(

@@ -18,7 +18,8 @@ from berth.cli.stack.process_monitor import ProcessMonitor
 STOP_TIMEOUT_S = 8.0
 LOG_TAIL_LINES = 15
 _PR_SET_PDEATHSIG = 1
-_AUTOGROUP = Path("/proc/self/autogroup")
+_TRIES = 40
+_PAUSE_S = 0.05
 _OURS = ("BERTH_NATS_", "BERTH_KUBE", "BERTH_HTTP_", "BERTH_PORT_FILE", "BERTH_INSTANCE", "BERTH_LEASE_N")
 """Variables that a stack sets itself. Those of the user's shell are meant for another bus or cluster."""
 
@@ -35,11 +36,25 @@ def _before_program(niceness: int) -> None:
     """In the child, before it becomes the program: it gives way, and the kernel kills it when its parent is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if niceness:
-        os.nice(niceness)
-        # Where the kernel groups processes by session, how nice one is counts within its group alone.
-        with contextlib.suppress(OSError):
-            _AUTOGROUP.write_text(str(os.nice(0)))
+    os.nice(niceness)
+
+
+async def _give_way(pid: int) -> None:
+    """Have a process's group be as nice as the process: where the kernel groups processes by session, how nice one is
+    counts within its group alone."""
+    for _ in range(_TRIES):
+        try:
+            _set_group(pid, os.getpriority(os.PRIO_PROCESS, pid))
+        except BlockingIOError:  # whoever is not root may do so ten times a second, all users together
+            await asyncio.sleep(_PAUSE_S)
+        except OSError:
+            return
+        else:
+            return
+
+
+def _set_group(pid: int, niceness: int) -> None:
+    Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
 
 
 def inherited() -> dict[str, str]:
@@ -95,6 +110,8 @@ class Process:
                 raise StartError(f"{self.name}: cannot run {self.command[0]}: {error}") from error
         self.starts += 1
         self._watchman.started(self._child.pid)
+        if self._niceness:
+            await _give_way(self._child.pid)
 
     async def wait(self) -> int:
         """Its exit code, once it has ended."""

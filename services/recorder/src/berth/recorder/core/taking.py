@@ -38,6 +38,7 @@ class Taking:
         self._buckets = {name: Bucket() for name in names}
         self._grounds = Grounds()
         self._recalled = (0, 0.0)  # of the newest message of LEDGER that an earlier segment has: its sequence, its time
+        self._is_covered = False  # what is recalled is in a checkpoint whose head has told the newest grounds
         self._newest_s = 0.0
         self.on = False
         self.records: list[AnyRecord] = []
@@ -94,13 +95,19 @@ class Taking:
 
     def recall(self, record: AnyRecord) -> None:
         """Take over what an earlier segment of the same folder has of grounds, before the buckets are read: the plan
-        that told one may be gone from LEDGER. What cannot be used is left out."""
-        if isinstance(record, Told):
+        that told one may be gone from LEDGER. What cannot be used is left out.
+
+        What plans of a checkpoint told is older than its head, and would push that out.
+        """
+        if isinstance(record, Began | Whole):
+            self._is_covered = False
+        elif isinstance(record, Told):
+            self._is_covered = True
             self._grounds.take(record.ground)
         elif isinstance(record, Entered) and record.bucket == buckets.LEDGER:
             sequence, stored_s = self._recalled
             self._recalled = max(sequence, record.sequence), max(stored_s, record.stored_s)
-            if _is_plan(record):
+            if _is_plan(record) and not self._is_covered:
                 with suppress(InvalidMessage):
                     self._take(_told_by(record.value))
 
