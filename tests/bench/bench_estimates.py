@@ -4,7 +4,7 @@ Every pod or gang that waits is given an estimate once, at the first look that f
 all that it stands on, the record with it, which begins empty in each cell. A cell is one stretch of a trace on one
 cluster. Constants were chosen on the first 3,300 pods of the trace `default` with seeds 1 to 8; others judge.
 
-    python -m tests.bench.bench_estimates FOLDER --cells gpushare40:11:0:0.9,gpushare40/gangs:12:1500:1.05
+    python tests/bench/bench_estimates.py FOLDER --cells gpushare40:11:0:0.9,gpushare40/gangs:12:1500:1.05
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,12 +60,14 @@ class Hit(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of the words: so many units waited, and of those that were judged each hit. `look_ms` is CPU time."""
+    """What came of the words: so many units waited, and of those that were judged each hit, and how many they were in
+    each busy period. `look_ms` is CPU time."""
 
     cell: Cell
     gpus: int
     waited: int
     hits: list[Hit]
+    busy: list[int]
     look_ms: float
 
 
@@ -89,12 +91,14 @@ def run(folder: Path, cell: Cell) -> Result:
                 said[unit], members[unit] = Word(at, starts, np.inf), units[unit]
         spent += time.process_time() - began
     words = [word._replace(started=world.placed_at.get(members[unit], np.inf)) for unit, word in said.items()]
-    return Result(cell, world.gpus, len(waited), judged(words), 1000 * spent / max(looks, 1))
+    hits = judged(words)
+    periods = busy([words[index] for index in hits])
+    return Result(cell, world.gpus, len(waited), list(hits.values()), periods, 1000 * spent / max(looks, 1))
 
 
-def judged(words: Sequence[Word]) -> list[Hit]:
-    """Of each whether it came true, in the order in which they were said; what is corrected is by what was known until
-    then."""
+def judged(words: Sequence[Word]) -> dict[int, Hit]:
+    """Of each whether it came true, by its number, in the order in which they were said; what is corrected is by what
+    was known until then."""
     bands, hits = Bands(), dict[int, Hit]()
     moments = [(each.said, 1, index) for index, each in enumerate(words)]
     moments += [(each.started, 0, index) for index, each in enumerate(words) if each.started < np.inf]
@@ -108,7 +112,19 @@ def judged(words: Sequence[Word]) -> list[Hit]:
             started = word.started
             alone = [started <= at + each for each in band.played]
             hits[index] = Hit(started <= band.half_at, started <= band.most_at, *alone)
-    return [hits[index] for index in sorted(hits)]
+    return dict(sorted(hits.items()))
+
+
+def busy(words: Iterable[Word]) -> list[int]:
+    """How many words each busy period has: those of which one waits while another does hang together, and are right or
+    wrong together."""
+    sizes, ends = list[int](), -np.inf
+    for word in sorted(words, key=lambda each: each.said):
+        if word.said > ends:
+            sizes.append(0)
+        sizes[-1] += 1
+        ends = max(ends, word.started)
+    return sizes
 
 
 def shares(hits: Sequence[Hit]) -> list[float]:
@@ -145,7 +161,7 @@ def main() -> None:
     if not has_folder(options.folder):
         return
     cells = [cell_of(each, options) for each in options.cells.split(",")]
-    print(f"{PLAYED} games a look\n{'cell':<32}GPUs  waited  judged   50 %   90 %   alone        a look")
+    print(f"{PLAYED} games a look\n{'cell':<32}GPUs  waited  judged   50 %   90 %   alone        busy periods   a look")
     found: dict[str, list[list[Hit]]] = {}
     with multiprocessing.Pool(options.jobs) as pool:
         for each in pool.imap(partial(run, options.folder), cells):
@@ -155,10 +171,12 @@ def main() -> None:
             name = f"{cell.trace}/{cell.kind}:{cell.seed}:{cell.skip}:{cell.load}"
             print(
                 f"{name:<32}{each.gpus:>4}{each.waited:>8}{len(hits):>8}{half:>7.1f}{most:>7.1f}"
-                f"   {half_alone:.1f}, {most_alone:.1f}{each.look_ms:>9.0f} ms",
+                f"   {half_alone:.1f}, {most_alone:.1f}"
+                f"{len(each.busy):>8}, {max(each.busy, default=0):>3}{each.look_ms:>9.0f} ms",
                 flush=True,
             )
             row = {"judged": len(hits), "half": half, "most": most, "look_ms": each.look_ms}
+            row |= {"periods": len(each.busy), "largest": max(each.busy, default=0)}
             tell("bands", cell=name, waited=each.waited, half_alone=half_alone, most_alone=most_alone, **row)
     everything = [hits for groups in found.values() for hits in groups]
     for kind, groups in [*found.items(), ("all", everything)]:

@@ -222,6 +222,26 @@ def test_words_come_true_as_often_as_they_say(factor: float, spread: float) -> N
     assert abs(late[:, 1].mean() - 0.9) < 0.05
 
 
+@pytest.mark.parametrize("factor", [1 / 1.4, 1.4])
+def test_a_picture_that_is_somewhat_wrong_is_corrected_within_two_hundred_words(factor: float) -> None:
+    """All that a stretch of a few hundred pods has is its first words: they count from the first one on."""
+    hits: list[tuple[bool, bool]] = []
+    for seed in range(10):
+        rng, bands = np.random.default_rng(seed), Bands()
+        for index in range(200):
+            now = 100_000.0 * index
+            band = bands.band(rng.lognormal(7.0, 0.8, 40).tolist(), now)
+            assert band is not None
+            bands.say(f"u{index}", band)
+            at = now + factor * float(rng.lognormal(7.0, 0.8))
+            hits.append((at <= band.half_at, at <= band.most_at))
+            bands.tick(at)
+            bands.started(f"u{index}", at)
+    half, most = np.mean(hits, axis=0)
+    assert abs(half - 0.5) < 0.05
+    assert abs(most - 0.9) < 0.035
+
+
 def test_a_busy_period_does_not_spoil_a_right_picture() -> None:
     """Pods of one period are right or wrong together: who corrects at once what has just been wrong is wrong the next
     time."""

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 LEVELS: Final = (0.5, 0.9)
 STEPS: Final[Floats] = np.array([0.0, 0.05, 0.2])
 """How far each learner moves, in logarithms of time."""
-FIRST: Final[Floats] = np.array([0.8, 0.1, 0.1])
+FIRST: Final[Floats] = np.full(len(STEPS), 1.0 / len(STEPS))
 """Their weights where nothing is known."""
 LEARNS: Final = 1.0
 """How much weights go by one loss."""
