@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.cli.errors import EXIT_BAD, CliError
-from berth.cli.recorded.moment import NO_GROUND, Moment, view_of
+from berth.cli.recorded.moment import NO_GROUND, Moment, told_in, view_of
 from berth.cli.recorded.segments import Head
 from berth.cli.recorded.tape import entry_of
 from berth.cli.recorded.times import told
@@ -19,9 +19,7 @@ from berth.cli.shadow.packing import packing_of
 from berth.cli.shadow.stretch import Stretch
 from berth.cli.shadow.world import World
 from berth.contracts import buckets
-from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.ledger import Plan
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.prices.stranding import Typical, typical_of
 from berth.recording.grounds import Grounds, Known
@@ -95,7 +93,7 @@ def _play(stretch: Stretch, moment: Moment, world: World, recorded: Side, ends_s
     """Both sides from message to message, and a look at both now and then."""
     seen = view_of(moment)
     world.begin(moment, stretch.since_s)
-    grounds, whole_s = Grounds(), ends_s - stretch.since_s
+    whole_s = ends_s - stretch.since_s
     looks = [stretch.since_s + whole_s * (at + 1) / LOOKS for at in range(LOOKS)]
     typical: tuple[Typical, ...] = ()
     told_at = time.monotonic()
@@ -117,7 +115,7 @@ def _play(stretch: Stretch, moment: Moment, world: World, recorded: Side, ends_s
             look(looks[done])
             done += 1
         _see(seen, record)
-        ground = _told_in(record, grounds)
+        ground = told_in(record, moment.grounds)
         if ground is not None:
             world.price(ground)
         world.take(record)
@@ -140,24 +138,11 @@ def _see(seen: ClusterView, record: Entered) -> None:
         return
 
 
-def _told_in(record: Entered, grounds: Grounds) -> Known | None:
-    """The ground that a plan's entry tells."""
-    if record.bucket != buckets.LEDGER or record.deleted or ".plan." not in record.key:
-        return None
-    try:
-        origin = decode(record.value, Plan).round
-    except InvalidMessage:
-        return None
-    if origin is None or origin.told is None or grounds.take(origin.told) is not None:
-        return None
-    return grounds.of(origin.told.id)
-
-
 def _first_ground(stretch: Stretch) -> Known | None:
     """The first that is told in the stretch."""
     grounds = Grounds()
     for record in stretch.records():
-        found = _told_in(record, grounds) if isinstance(record, Entered) else None
+        found = told_in(record, grounds) if isinstance(record, Entered) else None
         if found is not None:
             return found
     return None
