@@ -160,6 +160,12 @@ def _of_spec(data: Mapping[str, Any]) -> tuple[Any, ...]:
     return data.get("spec"), data["metadata"].get("labels")
 
 
+def _of_device(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Which cards kubelet has picked stands in an annotation: a node whose picks nobody knows gives none by number."""
+    picked = (data["metadata"].get("annotations") or {}).get(names.ANNOTATION_KUBELET_CARDS)
+    return (*_of_spec(data), picked)
+
+
 def _of_claim(data: Mapping[str, Any]) -> tuple[Any, ...]:
     meta = data["metadata"]
     return data["spec"], meta.get("annotations"), meta.get("deletionTimestamp"), data.get("status")
@@ -169,7 +175,7 @@ _MATTERS: Final = {
     "pods": _of_pod,
     "reservations": _of_reservation,
     "nodes": _of_node,
-    "devices": _of_spec,
+    "devices": _of_device,
     "elasticquotas": _of_spec,
     "elasticquotaprofiles": _of_spec,
     "podgroups": _of_spec,

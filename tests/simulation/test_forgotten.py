@@ -21,6 +21,7 @@ from tests.simulation.unmetered import unmetered
 from tests.simulation.users import PATHS, Users
 from tests.simulation.workload import GANG_LABEL, NAMESPACE, Change, Create, Delete, Scale, Timed, node
 
+from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 
 CARD = PodRequest(500, 512, 1)
@@ -63,6 +64,19 @@ def test_capacity_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable
         harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
         users = Users(harness.world, harness.kube)
         assert len(forgotten.look(lambda: users.act([Delete("Pod", "first", 0)]))) == told
+
+
+@pytest.mark.parametrize(
+    ("annotation", "is_change"), [(names.ANNOTATION_KUBELET_CARDS, True), ("scheduling.berth.sh/revision", False)]
+)
+def test_that_cards_which_kubelet_picked_come_to_be_known_is_a_change(annotation: str, is_change: bool) -> None:
+    with ExitStack() as stack:
+        harness, forgotten = looked(stack, make("first", 5.0))
+        before_s = forgotten._changed_s
+        Users(harness.world, harness.kube).act(
+            [Change("Device", "node-0", {"metadata": {"annotations": {annotation: "7"}}})]
+        )
+        assert (forgotten._changed_s > before_s) is is_change
 
 
 def test_the_last_change_makes_capacity() -> None:
