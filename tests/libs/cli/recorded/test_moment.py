@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from berth.cli.recorded.moment import moment_of, told_in
+from berth.cli.recorded.moment import moment_of
 from berth.cli.recorded.segments import heads
 from berth.contracts.buckets import LEDGER
 from berth.contracts.codec import encode
@@ -38,7 +38,7 @@ def test_a_change_told_later_is_one_of_what_a_plan_told_before(tmp_path: Path) -
     put(tmp_path, Whole(), teller(2, before))
     found = moment_of(heads(tmp_path), 5.0)
     assert found.ground.ground.id == before.ground.id
-    assert told_in(teller(6, after, before), found.grounds) == after
+    assert found.recalled.take(teller(6, after, before)) == after
 
 
 def test_plans_of_a_checkpoint_push_out_nothing_that_its_head_tells(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_plans_of_a_checkpoint_push_out_nothing_that_its_head_tells(tmp_path: Pa
     put(tmp_path, Told(told(newest.ground, newest.nodes)), *old, Whole())
     found = moment_of(heads(tmp_path), 100.0)
     assert found.ground == newest
-    assert found.grounds.of(newest.ground.id) == newest
+    assert found.recalled.grounds.of(newest.ground.id) == newest
 
 
 def test_a_checkpoint_that_tells_nothing_has_what_its_plans_tell(tmp_path: Path) -> None:

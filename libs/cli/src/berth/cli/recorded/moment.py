@@ -14,14 +14,12 @@ from berth.cli.recorded.segments import Head, Segment, heads, since
 from berth.cli.recorded.tape import ORDER, Values, entry_of
 from berth.cli.recorded.times import told
 from berth.contracts import buckets, names
-from berth.contracts.codec import decode
-from berth.contracts.errors import InvalidMessage
-from berth.contracts.ledger import Plan
 from berth.contracts.round import Ground
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.origins.remaking import Remaker
-from berth.recording.grounds import Grounds, Known
-from berth.recording.records import AnyRecord, Began, Entered, Told, Whole
+from berth.recording.grounds import Known
+from berth.recording.recalled import Recalled
+from berth.recording.records import AnyRecord, Began, Entered
 from berth.resources.amounts import format_amount
 
 SHOWN_MAX: Final = 50
@@ -32,12 +30,12 @@ NO_GROUND: Final = Known(Ground(id="", schedulers=[names.SCHEDULER_NAME]), ())
 
 class Moment(NamedTuple):
     """What was there. `newest_s` is when the newest message of it was stored, `began_s` since when all is recorded,
-    `streams` the buckets that are. `ground` is what was told last of what solvers go by, `grounds` has all of those:
-    what is told later may be told as a change of one of them."""
+    `streams` the buckets that are. `ground` is what was told last of what solvers go by, `recalled` has all of
+    those: what is told later may be told as a change of one of them."""
 
     values: Values
     ground: Known
-    grounds: Grounds
+    recalled: Recalled
     newest_s: float
     began_s: float
     streams: frozenset[str] = frozenset()
@@ -48,35 +46,16 @@ def moment_of(listed: Sequence[Head], at_s: float) -> Moment:
     if at_s < listed[0].began.at_s:
         raise CliError(f"nothing is recorded of {told(at_s)}: it begins at {told(listed[0].began.at_s)}")
     run = [each for each in listed if each.began.at_s <= at_s][-1].began.run
-    found, grounds, ground, newest_s = Values(), Grounds(), NO_GROUND, 0.0
+    found, recalled, ground, newest_s = Values(), Recalled(), NO_GROUND, 0.0
     mine = [each for each in since(listed, at_s) if each.began.run == run]
-    is_covered = False  # what plans of a checkpoint told is older than what its head tells, and would push that out
     for record in _records(mine, at_s):
-        if isinstance(record, Entered) and record.stored_s <= at_s:
+        if isinstance(record, Entered):
+            if record.stored_s > at_s:
+                continue
             found.put(record)
             newest_s = max(newest_s, record.stored_s)
-            if not is_covered:
-                ground = told_in(record, grounds) or ground
-        elif isinstance(record, Told):
-            is_covered = True
-            grounds.take(record.ground)
-            ground = grounds.of(record.ground.id) or ground
-        elif isinstance(record, Began | Whole):
-            is_covered = False
-    return Moment(found, ground, grounds, newest_s, mine[0].began.at_s, frozenset(mine[0].began.streams))
-
-
-def told_in(record: Entered, grounds: Grounds) -> Known | None:
-    """The ground that a plan's entry tells, which `grounds` knows from now on; None: it tells none that can be used."""
-    if record.bucket != buckets.LEDGER or record.deleted or ".plan." not in record.key:
-        return None
-    try:
-        origin = decode(record.value, Plan).round
-    except InvalidMessage:
-        return None
-    if origin is None or origin.told is None or grounds.take(origin.told) is not None:
-        return None
-    return grounds.of(origin.told.id)
+        ground = recalled.take(record) or ground
+    return Moment(found, ground, recalled, newest_s, mine[0].began.at_s, frozenset(mine[0].began.streams))
 
 
 def _records(listed: Sequence[Head], at_s: float) -> Iterator[AnyRecord]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.cli.errors import EXIT_BAD, CliError
-from berth.cli.recorded.moment import NO_GROUND, Moment, told_in, view_of
+from berth.cli.recorded.moment import NO_GROUND, Moment, view_of
 from berth.cli.recorded.segments import Head
 from berth.cli.recorded.tape import entry_of
 from berth.cli.recorded.times import told
@@ -22,7 +22,8 @@ from berth.contracts import buckets
 from berth.contracts.errors import InvalidMessage
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.prices.stranding import Typical, typical_of
-from berth.recording.grounds import Grounds, Known
+from berth.recording.grounds import Known
+from berth.recording.recalled import Recalled
 from berth.recording.records import Entered
 from berth.rules.bounded_yaml import TEXT_MAX
 from berth.rules.scheduler_config import SchedulerConfig, read_scheduler_config
@@ -115,7 +116,7 @@ def _play(stretch: Stretch, moment: Moment, world: World, recorded: Side, ends_s
             look(looks[done])
             done += 1
         _see(seen, record)
-        ground = told_in(record, moment.grounds)
+        ground = moment.recalled.take(record)
         if ground is not None:
             world.price(ground)
         world.take(record)
@@ -140,9 +141,9 @@ def _see(seen: ClusterView, record: Entered) -> None:
 
 def _first_ground(stretch: Stretch) -> Known | None:
     """The first that is told in the stretch."""
-    grounds = Grounds()
+    recalled = Recalled()
     for record in stretch.records():
-        found = told_in(record, grounds) if isinstance(record, Entered) else None
+        found = recalled.take(record)
         if found is not None:
             return found
     return None

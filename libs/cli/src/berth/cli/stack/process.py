@@ -40,8 +40,8 @@ def _before_program(niceness: int) -> None:
 
 
 async def _give_way(pid: int) -> None:
-    """Have a process's group be as nice as the process: where the kernel groups processes by session, how nice one is
-    counts within its group alone."""
+    """Have a process's autogroup be as nice as the process: where the kernel makes those, how nice a process is counts
+    within its own alone."""
     for _ in range(_TRIES):
         try:
             _set_group(pid, os.getpriority(os.PRIO_PROCESS, pid))

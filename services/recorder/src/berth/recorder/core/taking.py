@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from berth.contracts import buckets
-from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.ledger import Plan
-from berth.contracts.round import Ground
 from berth.recording.grounds import Grounds, told
+from berth.recording.recalled import Recalled, told_by
 from berth.recording.records import AnyRecord, Began, Ended, Entered, Missed, Told, Whole
 
-PLANS: Final = "plan"
 MARKERS_KEPT_S: Final = 3600.0
 """Deletions are part of a checkpoint for as long as the server keeps their markers: views count by them."""
 RECORD_BYTES: Final = 128
@@ -37,8 +33,8 @@ class Taking:
     def __init__(self, names: Sequence[str]) -> None:
         self._buckets = {name: Bucket() for name in names}
         self._grounds = Grounds()
-        self._recalled = (0, 0.0)  # of the newest message of LEDGER that an earlier segment has: its sequence, its time
-        self._is_covered = False  # what is recalled is in a checkpoint whose head has told the newest grounds
+        self._recalled = Recalled(self._grounds)
+        self._recalled_to = (0, 0.0)  # the newest message of LEDGER that an earlier segment has: its sequence, its time
         self._newest_s = 0.0
         self.on = False
         self.records: list[AnyRecord] = []
@@ -82,8 +78,8 @@ class Taking:
         bucket.entries[entered.key] = entered
         self._newest_s = max(self._newest_s, entered.stored_s)
         self._put(entered, len(entered.value))
-        if _is_plan(entered) and not self._is_recalled(entered):
-            self._look_at_plan(entered.value)
+        if not self._is_recalled(entered):
+            self._look_for_ground(entered)
 
     def end(self, name: str) -> None:
         """The end of a bucket was reached."""
@@ -95,37 +91,25 @@ class Taking:
 
     def recall(self, record: AnyRecord) -> None:
         """Take over what an earlier segment of the same folder has of grounds, before the buckets are read: the plan
-        that told one may be gone from LEDGER. What cannot be used is left out.
-
-        What plans of a checkpoint told is older than its head, and would push that out.
-        """
-        if isinstance(record, Began | Whole):
-            self._is_covered = False
-        elif isinstance(record, Told):
-            self._is_covered = True
-            self._grounds.take(record.ground)
-        elif isinstance(record, Entered) and record.bucket == buckets.LEDGER:
-            sequence, stored_s = self._recalled
-            self._recalled = max(sequence, record.sequence), max(stored_s, record.stored_s)
-            if _is_plan(record) and not self._is_covered:
-                with suppress(InvalidMessage):
-                    self._take(_told_by(record.value))
+        that told one may be gone from LEDGER."""
+        if isinstance(record, Entered) and record.bucket == buckets.LEDGER:
+            sequence, stored_s = self._recalled_to
+            self._recalled_to = max(sequence, record.sequence), max(stored_s, record.stored_s)
+        self._recalled.take(record)
 
     def _is_recalled(self, entered: Entered) -> bool:
         """An earlier segment goes further than this message. What it told is known, or was pushed out by newer grounds,
         which it would push out now. By both, since the bucket may have begun anew and clocks of servers jump."""
-        sequence, stored_s = self._recalled
+        sequence, stored_s = self._recalled_to
         return entered.sequence <= sequence and entered.stored_s <= stored_s
 
-    def _look_at_plan(self, value: bytes) -> None:
+    def _look_for_ground(self, entered: Entered) -> None:
         try:
-            is_good = self._take(_told_by(value))
+            ground = told_by(entered)
+            is_refused = ground is not None and self._grounds.take(ground) is not None
         except InvalidMessage:
-            is_good = False
-        self.refused += not is_good
-
-    def _take(self, ground: Ground | None) -> bool:
-        return ground is None or self._grounds.take(ground) is None
+            is_refused = True
+        self.refused += is_refused
 
     # --- what is put down --------------------------------------------------------------------------------------------
 
@@ -162,16 +146,6 @@ class Taking:
         old = [key for key, each in bucket.entries.items() if each.deleted and each.stored_s < before]
         for key in old:
             del bucket.entries[key]
-
-
-def _is_plan(entered: Entered) -> bool:
-    return entered.bucket == buckets.LEDGER and not entered.deleted and f".{PLANS}." in entered.key
-
-
-def _told_by(value: bytes) -> Ground | None:
-    """The ground that a plan's entry tells. Raises InvalidMessage."""
-    origin = decode(value, Plan).round
-    return origin.told if origin is not None else None
 
 
 def _chained(head: list[AnyRecord], values: list[Entered], missed: list[AnyRecord]) -> Iterator[AnyRecord]:
