@@ -25,7 +25,7 @@ from tests.services.worlds.solver.bounded import Judged, judged
 
 from berth.placement_solver.core.bounds.problem import bound_problem
 from berth.placement_solver.core.bounds.program import solve
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.testing.builders import GI, PodBuilder, pod
 
 PODS = 80

@@ -27,7 +27,7 @@ from berth.contracts import names
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.decide import Basis, decisions_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.verified import VerifiedSolver
 from berth.runtime.process import collections_put_off, freeze_garbage_collection, tune_garbage_collection

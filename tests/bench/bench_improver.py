@@ -28,7 +28,7 @@ from tests.services.worlds.solver.improved import Improved, best_of, improved
 
 from berth.placement_solver.core.joint.problem import build_problem
 from berth.placement_solver.core.plan import Solution
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.optimiser import Optimiser
 from berth.testing.builders import pod
 

@@ -32,7 +32,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.seams import Mask, Rejection, Spec, Target
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.runtime.process import freeze_garbage_collection, tune_garbage_collection
 from berth.testing.builders import GI, PodBuilder, gpu_slots, nic_slots, node_topology, pod, with_places

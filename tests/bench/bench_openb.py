@@ -24,7 +24,7 @@ from mixes import pods_of
 from openb import Driven, add_folder, gpu_milli, gpus_milli, has_folder
 from told import tell
 
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.runtime.process import collections_put_off, freeze_garbage_collection, tune_garbage_collection
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes

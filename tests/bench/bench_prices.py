@@ -34,7 +34,7 @@ from berth.placement_solver.core.prices.keeping import Kept
 from berth.placement_solver.core.prices.problem import PriceProblem, price_problem
 from berth.placement_solver.core.prices.table import Prices
 from berth.placement_solver.core.prices.written import table_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.simcluster.openb import TracePod, read_nodes
 
 BATCH: Final = 80

@@ -37,7 +37,7 @@ from told import tell
 
 from berth.contracts import names
 from berth.placement_solver.core.prices import program
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.simcluster.generate.build import PodRequest
 from berth.simcluster.openb import TraceNode, TracePod, read_nodes
 

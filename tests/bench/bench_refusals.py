@@ -22,7 +22,7 @@ from tests.services.worlds.solver.bench import SolverBench
 from told import tell
 
 from berth.placement_solver.core.plan import Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.testing.builders import GI, PodBuilder, pod
 
 TRIES = 200

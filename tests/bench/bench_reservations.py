@@ -20,7 +20,7 @@ from berth.contracts.kube import ControllerReference, LabelSelector, ObjectRefer
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.runtime.process import freeze_garbage_collection, tune_garbage_collection
 from berth.testing.builders import GI, PodBuilder, pod
 from berth.testing.feed import Feed

@@ -27,7 +27,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs, Floats
 from berth.placement_solver.core.plan import Solution
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.simcluster.generate.shares import NODE_CLASSES, POD_CLASSES
 from berth.testing.builders import GI, PodBuilder, gpu_slots, pod

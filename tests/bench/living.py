@@ -19,7 +19,7 @@ from openb import Driven, gpu_milli
 from berth.contracts import names, subjects
 from berth.contracts.state import Pod
 from berth.placement_solver.core.decide import Basis, decisions_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules.pod_reading import PodItem
 from berth.rules.reading.pods import pod_of
 from berth.rules.times import text_of

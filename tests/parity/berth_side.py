@@ -26,7 +26,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.displacers.priority import Displacement, PriorityPreemption
 from berth.placement_solver.core.displacers.seam import Nobody, Proposal
 from berth.placement_solver.core.plan import Candidate, Refusal
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.preempting import Preempting, by_itself
 from berth.placement_solver.verified import VerifiedSolver

@@ -22,7 +22,7 @@ from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
 from berth.contracts.state import Synced
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, decisions_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.simcluster import Controllers, ControllerSettings, SimCluster, SimSettings
 from berth.simcluster.store import ListOptions, Path

@@ -15,7 +15,7 @@ from berth.contracts.state import NodeMetric, Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.plan import Solution
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.testing.builders import GI, PodBuilder
 from berth.testing.feed import Feed

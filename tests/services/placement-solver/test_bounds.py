@@ -24,7 +24,7 @@ from berth.placement_solver.core.bounds.columns import groups_of
 from berth.placement_solver.core.bounds.problem import Bound, BoundProblem, Draft, bound_problem
 from berth.placement_solver.core.bounds.program import solve
 from berth.placement_solver.core.bounds.verdict import refusal_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.optimiser import Answer, Problem
 from berth.testing.builders import gpu_grant, gpu_slots, pod
 

@@ -23,7 +23,7 @@ from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution, wanted_of
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
 from berth.placement_solver.core.plan import Solution
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.optimiser import Optimiser
 from berth.testing.builders import GI, gpu_slots, node_topology, pod
 

@@ -11,8 +11,8 @@ import msgspec
 
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.pod_topology_spread import PodTopologySpread
-from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.tallies.peers import NO_REACH, Peers
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import verifier
 from berth.transaction.claims import Claim
 

@@ -35,8 +35,8 @@ from berth.placement_solver.core.seams import (
     Rejection,
     Target,
 )
-from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.tallies.granted import grant_tallies
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
 from berth.placement_solver.core.verify.grants import Place, capacity
 from berth.rules.gpu_request import WHOLE_CARDS

@@ -16,7 +16,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.shards import foreign_nodes, owner
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
 
 

@@ -13,7 +13,7 @@ from berth.contracts.event import BatchBound
 from berth.placement_solver.core.bounds.problem import BoundProblem, bound_problem
 from berth.placement_solver.core.bounds.program import solve
 from berth.placement_solver.core.bounds.verdict import refusal_of, verdict
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 
 TIME_LIMIT_S: Final = 60.0
 """What is judged here is the bound, on however busy a machine."""

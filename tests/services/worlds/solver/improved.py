@@ -13,7 +13,7 @@ from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution, wanted_of
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 
 Worth = tuple[tuple[int, int], ...]
 

@@ -26,7 +26,8 @@ from berth.placement_solver.core.bounds.verdict import (
     verdict,
 )
 from berth.placement_solver.core.plan import Solution, Unit
-from berth.placement_solver.core.solve import Solver, Trial
+from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import JointSolver

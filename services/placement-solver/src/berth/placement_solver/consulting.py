@@ -11,7 +11,7 @@ from berth.placement_solver.core.displacers.seam import Proposal, Refused
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution, wanted_of
 from berth.placement_solver.core.plan import Solution, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.improving import Improving
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver

@@ -24,7 +24,7 @@ from berth.placement_solver.core.explanation.explaining import Steps, explain
 from berth.placement_solver.core.explanation.proving import Leaving, Means
 from berth.placement_solver.core.plan import Refusal, Unit
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.mishaps import told
 from berth.transaction.claims import Name

@@ -16,7 +16,8 @@ from berth.placement_solver.core.displacers.turns import Turn
 from berth.placement_solver.core.explanation.proving import PLAN, Leaving
 from berth.placement_solver.core.mishaps import Mishap
 from berth.placement_solver.core.plan import Candidate, Refusal, Solution, Unit
-from berth.placement_solver.core.solve import Trial, alone
+from berth.placement_solver.core.solve import alone
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.verified import VerifiedSolver

@@ -26,7 +26,7 @@ from berth.placement_solver.core.displacers.seam import Nobody, Proposal, Refuse
 from berth.placement_solver.core.mishaps import CODE
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.twins import NO_TWIN
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher

@@ -13,7 +13,7 @@ from berth.placement_solver.asking import Question
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.joint.problem import Layout, build_problem
 from berth.placement_solver.core.plan import Solution, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.mishaps import told
 from berth.placement_solver.optimiser import Answer, JointSolver
 from berth.placement_solver.origins.answers import kept_of

@@ -12,7 +12,7 @@ from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.mishaps import Mishap
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.mishaps import told
 from berth.telemetry import get_logger

@@ -9,7 +9,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.gatherers.attempt import SolverAttempt
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.plan import Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules.network_topology.layers import Path
 from berth.rules.network_topology.spec import must_gather_layer
 

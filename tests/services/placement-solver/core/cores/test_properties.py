@@ -20,7 +20,7 @@ from berth.placement_solver.core.cores import CoresAsked
 from berth.placement_solver.core.cores.make import make_of
 from berth.placement_solver.core.cores.store import KINDS
 from berth.placement_solver.core.plan import Placement
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules.cpus.available import usable_cpus
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.cpus.kubelet import BEST_EFFORT

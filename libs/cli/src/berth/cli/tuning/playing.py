@@ -20,7 +20,7 @@ from berth.placement_solver.core.plan import Candidate, Placement, spec_of
 from berth.placement_solver.core.prices import program
 from berth.placement_solver.core.prices.problem import Duals, PriceProblem
 from berth.placement_solver.core.reasons import refusals_of
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 
 LOADS: Final = (0.95, 1.05, 1.2)
 """GPUs that pods would hold on average if all were placed, as a part of those that there are."""

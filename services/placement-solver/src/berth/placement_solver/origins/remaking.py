@@ -24,7 +24,7 @@ from berth.placement_solver.core.decide import Basis, growth_decision
 from berth.placement_solver.core.displacers.seam import Proposal, Refused
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.plan import Solution, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.origins.answers import advice_in, kept_in, nodes_in, parted
 from berth.placement_solver.origins.prices import prices_in

@@ -37,7 +37,7 @@ from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.gatherers.seam import Gatherer
 from berth.placement_solver.core.plan import Candidate, Placement, Unit
 from berth.placement_solver.core.seams import Mask
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.job_preemption.first import first_plan

@@ -29,7 +29,7 @@ from berth.placement_solver.core.displacers.one_node import (
 from berth.placement_solver.core.displacers.priority import is_about_nodes
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.plan import Candidate, Placement
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.preemption import BY_QUOTA, importance

@@ -24,7 +24,7 @@ from berth.placement_solver.core.displacers.removable import LeavingUnit
 from berth.placement_solver.core.displacers.seam import Asking, Ground, Nobody, Proposal, Refused
 from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.plan import Candidate, Placement, Unit
-from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.trial import Trial
 from berth.rules.preemption import BY_QUOTA, Budgets
 from berth.rules.quota_reclaim import Charged
 from berth.rules.scheduler_config import ElasticQuotaArgs

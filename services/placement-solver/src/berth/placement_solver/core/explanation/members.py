@@ -18,7 +18,8 @@ from berth.placement_solver.core.explanation.hitting import smallest_hitting
 from berth.placement_solver.core.explanation.parts import Part, Relaxed, parts_of, words_of
 from berth.placement_solver.core.plan import Candidate, Placement, Unit
 from berth.placement_solver.core.quota_limits import Over
-from berth.placement_solver.core.solve import Solver, Trial
+from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.trial import Trial
 
 PLACED_MAX: Final = 4_096
 """So many members are placed in all, over all tries; then the set at hand is the answer."""

@@ -16,7 +16,8 @@ from berth.placement_solver.core.displacers.charged_pods import ChargedPods
 from berth.placement_solver.core.groups import Gangs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement, Unit
-from berth.placement_solver.core.solve import Solver, Trial
+from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.trial import Trial
 from berth.resources.amounts import Amounts
 from berth.rules.taints import UNSCHEDULABLE_TAINT
 from berth.transaction.book import Book

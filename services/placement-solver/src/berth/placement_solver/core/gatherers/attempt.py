@@ -14,7 +14,8 @@ from berth.placement_solver.core.seams import Mask, RowArray
 from berth.rules.network_topology.capacity import slots_in_order
 
 if TYPE_CHECKING:  # it asks gatherers itself
-    from berth.placement_solver.core.solve import Solver, Trial
+    from berth.placement_solver.core.solve import Solver
+    from berth.placement_solver.core.trial import Trial
 
 
 class SolverAttempt:

@@ -15,7 +15,8 @@ from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef
 from berth.placement_solver.core.joint.problem import Layout
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
-from berth.placement_solver.core.solve import Solver, Trial
+from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.trial import Trial
 from berth.rules.devices.columns import CORE, RATIO
 from berth.transaction.claims import Name
 

@@ -11,7 +11,8 @@ from berth.placement_solver.core.seams import Mask, Target
 from berth.transaction.claims import Claim
 
 if TYPE_CHECKING:
-    from berth.placement_solver.core.solve import Solver, Trial
+    from berth.placement_solver.core.solve import Solver
+    from berth.placement_solver.core.trial import Trial
 
 
 class SolverTrying:
