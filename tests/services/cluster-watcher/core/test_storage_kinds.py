@@ -7,29 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.services.worlds.watcher.kinds import fields, read
 
 from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, pack
-from berth.cluster_watcher.kinds import KINDS
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.kube import NodeSelector
 from berth.contracts.state import CSINodeDriver, TopologyTerm
 from berth.rules.node_affinity import compile_terms
 
-KIND = {kind.prefix: kind for kind in KINDS}
-META = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
 SELECTOR = {"matchLabels": {"tier": "ssd"}}
 BROKEN = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
-
-
-def read(prefix: str, item: dict[str, Any], **metadata: Any) -> Any:
-    kind = KIND[prefix]
-    whole = {"metadata": META | metadata} | item
-    return kind.convert(msgspec.json.decode(json.dumps(whole).encode(), type=kind.item), 7)
-
-
-def fields(message: Any) -> list[str]:
-    return [problem.field for problem in message.problems]
 
 
 def test_a_claim() -> None:
@@ -51,7 +39,7 @@ def test_a_claim() -> None:
         deletionTimestamp="2024-01-01T00:00:00Z",
     )
     assert fields(claim) == []
-    assert (claim.namespace, claim.name, claim.uid, claim.version) == ("ns", "a", "u", 7)
+    assert (claim.namespace, claim.name, claim.uid, claim.version) == ("ns", "a.b", "u", 7)
     assert (claim.storage_class, claim.volume, claim.is_bound, claim.phase) == ("fast", "pv", True, "Bound")
     assert (claim.access_modes, claim.volume_mode, claim.requested) == (["ReadWriteOncePod"], "Block", 10 << 30)
     assert claim.selector.match_labels == {"tier": "ssd"}
@@ -102,7 +90,7 @@ def test_a_volume() -> None:
         labels={"zone": "a"},
     )
     assert fields(volume) == []
-    assert (volume.name, volume.capacity, volume.access_modes) == ("a", 10 << 30, ["ReadOnlyMany"])
+    assert (volume.name, volume.capacity, volume.access_modes) == ("a.b", 10 << 30, ["ReadOnlyMany"])
     assert (volume.storage_class, volume.volume_mode, volume.phase) == ("fast", "Filesystem", "Bound")
     assert (volume.claim, volume.claim_uid, volume.labels) == ("ns/c", "cu", {"zone": "a"})
     assert (volume.driver, volume.handle, volume.deleting) == ("d", "h", False)
